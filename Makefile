@@ -47,7 +47,7 @@ test: test-go test-python ## all tests that need no torch
 
 PACKAGES  = $(shell go list ./...)
 # Where no goroutines of the product meet the race detector finds nothing; bench runs the product as processes, which do not have it.
-RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/demo/... ./internal/convert ./master/autoscale)
+RACELESS  = $(shell go list ./api/... ./bench/... ./cmd/convert ./cmd/demo/... ./master/autoscale)
 # The model checker has nothing but random jobs: make soak runs many more of them.
 MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
@@ -116,11 +116,13 @@ bench-peers: build $(PEERS) .venv-peers/ready ## Penstock beside DataLoader, Ray
 $(PEERS):
 	go build -o $@ ./bench/peers
 
-chaos: tools python ## some seventy faults on fleets of real processes, and a recount
+chaos: tools python ## some eighty faults on fleets of real processes, and a recount
 	go run ./bench/chaos --faults 25 --seed 1 --full
 	go run ./bench/chaos --faults 12 --seed 2 --loopback --named --last-batch pad
 	go run ./bench/chaos --faults 15 --seed 16 --order deterministic --mixed --functions
 	go run ./bench/chaos --faults 15 --seed 20 --without-states
+	go run ./bench/chaos --faults 7 --seed 35 --rows 21000 --format tar
+	go run ./bench/chaos --faults 6 --seed 36 --rows 21000 --format jsonl --order deterministic
 
 soak:             ## the gate with all its parts, whatever they passed for; long randomised runs, and a long demo
 	.ci/run --all

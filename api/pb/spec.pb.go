@@ -2381,7 +2381,9 @@ type File struct {
 	// Rows of the file that a table has deleted.
 	Excluded *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
 	// Its name tells no format, and a directory's listing met it: where it turns out to be of none, it is left out.
-	Unknown       bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Unknown bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Where in the URI those levels begin that the dataset's URI does not fix: partition keys are among these.
+	KeysAt        uint32 `protobuf:"varint,8,opt,name=keys_at,json=keysAt,proto3" json:"keys_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2463,6 +2465,13 @@ func (x *File) GetUnknown() bool {
 		return x.Unknown
 	}
 	return false
+}
+
+func (x *File) GetKeysAt() uint32 {
+	if x != nil {
+		return x.KeysAt
+	}
+	return 0
 }
 
 // Constant is a column of a file that has one value.
@@ -3317,7 +3326,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"provenance\x12*\n" +
 	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\x12+\n" +
 	"\x06format\x18\n" +
-	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xd8\x01\n" +
+	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xf1\x01\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -3325,7 +3334,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
 	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
 	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
-	"\aunknown\x18\a \x01(\bR\aunknown\"H\n" +
+	"\aunknown\x18\a \x01(\bR\aunknown\x12\x17\n" +
+	"\akeys_at\x18\b \x01(\rR\x06keysAt\"H\n" +
 	"\bConstant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +

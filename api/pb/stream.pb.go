@@ -83,10 +83,13 @@ type Extent struct {
 	// Output rows of each of its windows, where they are counted when a block is planned: for last_batch DROP and order DETERMINISTIC.
 	Outputs []uint32 `protobuf:"varint,5,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
 	// Where it lies, of files that do not say so themselves: its bytes, and how many to skip once they are decompressed.
-	Offset        int64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        int64 `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`
-	Skip          int64 `protobuf:"varint,8,opt,name=skip,proto3" json:"skip,omitempty"`
-	Bytes         int64 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its rows, decompressed
+	Offset int64 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length int64 `protobuf:"varint,7,opt,name=length,proto3" json:"length,omitempty"`
+	Skip   int64 `protobuf:"varint,8,opt,name=skip,proto3" json:"skip,omitempty"`
+	Bytes  int64 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its rows, decompressed
+	// How many of the stored bytes, from the last one backwards, are the next extent's too, and how many of its rows' bytes lie in them.
+	Shared        int64 `protobuf:"varint,10,opt,name=shared,proto3" json:"shared,omitempty"`
+	Over          int64 `protobuf:"varint,11,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +183,20 @@ func (x *Extent) GetSkip() int64 {
 func (x *Extent) GetBytes() int64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Extent) GetShared() int64 {
+	if x != nil {
+		return x.Shared
+	}
+	return 0
+}
+
+func (x *Extent) GetOver() int64 {
+	if x != nil {
+		return x.Over
 	}
 	return 0
 }
@@ -1094,7 +1111,7 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xe4\x01\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\x90\x02\n" +
 	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
@@ -1105,7 +1122,10 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\a \x01(\x03R\x06length\x12\x12\n" +
 	"\x04skip\x18\b \x01(\x03R\x04skip\x12\x14\n" +
-	"\x05bytes\x18\t \x01(\x03R\x05bytes\"\x89\x04\n" +
+	"\x05bytes\x18\t \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06shared\x18\n" +
+	" \x01(\x03R\x06shared\x12\x12\n" +
+	"\x04over\x18\v \x01(\x03R\x04over\"\x89\x04\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +

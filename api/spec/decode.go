@@ -29,6 +29,19 @@ func Parse(data []byte) (*pb.Spec, error) {
 	return s, nil
 }
 
+// ParseFormat reads what a dataset says of how its files are read, as YAML or JSON: "csv", or
+// "{name: csv, delimiter: ;}".
+func ParseFormat(text string) (*pb.Format, error) {
+	root, err := parseTree([]byte(text))
+	if err != nil {
+		return nil, Problems{{Message: err.Error()}}
+	}
+	f := &pb.Format{}
+	d := &decoder{}
+	d.message(f.ProtoReflect(), root, "")
+	return f, d.problems.err()
+}
+
 // decoder fills messages from nodes: the message's own descriptor says what belongs where.
 type decoder struct {
 	problems Problems

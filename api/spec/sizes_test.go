@@ -73,8 +73,9 @@ func TestSizesThatDoNotFit(t *testing.T) {
 		"global_batch_size: 8\norder: fast\non_error: {skip: 2}":               "",
 		"batch_size: 4\non_error: {skip_rows: 1000001}":                        "on_error.skip_rows: found 1000001; want 0 to 1000000 rows",
 		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip_rows: 2}": "on_error.skip_rows: found 2 with " +
-			"order: deterministic",
-		"batch_size: 4\nlast_batch: drop\non_error: {skip_rows: 1}": "",
+			"order: deterministic, where steps follow from rows that are counted before they are read, and counting " +
+			"does not see null labels label; want a default of the label, order: fast with last_batch: pad or uneven",
+		"batch_size: 4\nlast_batch: drop\non_error: {skip_rows: 1}": "on_error.skip_rows: found 1 with last_batch: drop",
 		"batch_size: 4\non_error: {skip: 2, skip_rows: 1000000}":    "",
 	} {
 		_, err := Resolve(mustParse(t, "dataset: {uri: a}\n"+ok+text), Given{Schema: newSchema(), Catalog: newCatalog()})
@@ -110,29 +111,51 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// Bad rows may be left out with last_batch: drop where counting runs all that may fail on one.
+// Bad rows may be left out with last_batch: drop, and in order deterministic, where counting sees all that may fail on
+// one.
 func TestSkippedRowsAreCounted(t *testing.T) {
 	drop := mustParse(t, "last_batch: drop\non_error: {skip_rows: 2}")
 	picture := &pb.Step{Op: "decode_jpeg", Name: "photo", Outs: 1, Type: &pb.Type{Kind: pb.Kind_PICTURE}}
 	maps := &pb.Step{Op: "python", At: "transforms[1]", Outs: 1, Python: &pb.Function{Name: "f"}}
 	keeps := &pb.Step{Op: "python", Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
-	reads := &pb.Step{Op: "python", In: []uint32{0}, Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
+	reads := &pb.Step{Op: "python", In: []uint32{4}, Python: &pb.Function{Name: "g", Kind: pb.FunctionKind_FILTER}}
+	ordered := mustParse(t, "order: deterministic\non_error: {skip_rows: 2}")
+	integer, ids := &pb.Type{Kind: pb.Kind_INT64}, &pb.Type{Kind: pb.Kind_INT64, List: true}
+	filled := &pb.Source{Type: integer, Default: &pb.Value{Kind: &pb.Value_Int{Int: 1}}}
+	sources := []*pb.Source{{Type: integer}, filled, {Type: ids}, {Type: &pb.Type{Kind: pb.Kind_FLOAT32}}}
+	output := func(layout pb.Layout, slot uint32) *pb.Output {
+		return &pb.Output{Name: "o", Layout: layout, Slots: []uint32{slot}}
+	}
+	weights := output(pb.Layout_SPARSE, 2)
+	weights.Weights = proto.Uint32(2)
+	tensor := output(pb.Layout_TENSOR, 0)
+	tensor.Fill = filled.GetDefault()
 	for _, c := range []struct {
-		spec  *pb.Spec
-		steps []*pb.Step
-		says  string
+		spec    *pb.Spec
+		steps   []*pb.Step
+		outputs []*pb.Output
+		says    string
 	}{
-		{drop, []*pb.Step{{Op: "clamp", Outs: 1}, keeps}, ""},
-		{drop, []*pb.Step{maps, reads}, ""},
-		{drop, []*pb.Step{keeps, maps}, "counting does not run python f (transforms[1])"},
-		{drop, []*pb.Step{picture}, "counting does not run decode_jpeg (photo)"},
-		{mustParse(t, "last_batch: pad\non_error: {skip_rows: 2}"), []*pb.Step{picture, maps}, ""},
-		{mustParse(t, "last_batch: drop"), []*pb.Step{picture, maps}, ""},
+		{drop, []*pb.Step{{Op: "clamp", Outs: 1}, keeps}, nil, ""},
+		{drop, []*pb.Step{maps, reads}, nil, ""},
+		{drop, []*pb.Step{keeps, maps}, nil, "counting does not see where python f fails (transforms[1]); want last_batch: pad"},
+		{ordered, []*pb.Step{keeps, maps}, nil, "python f fails (transforms[1]); want order: fast with last_batch: pad"},
+		{drop, []*pb.Step{picture}, nil, "where decode_jpeg fails (photo)"},
+		{drop, []*pb.Step{{Op: "score_sum", In: []uint32{0, 0, 0}, Outs: 1, At: "transforms[0]"}}, nil, "where score_sum fails"},
+		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 0)}, "null labels o; want a default of the label, last_batch"},
+		{drop, nil, []*pb.Output{output(pb.Layout_LABEL, 1), output(pb.Layout_LABEL, 3), tensor}, ""},
+		{ordered, nil, []*pb.Output{output(pb.Layout_LABEL, 1), output(pb.Layout_SPARSE, 2)}, ""},
+		{drop, []*pb.Step{{Op: "fill_null", Outs: 1, Type: integer}}, []*pb.Output{output(pb.Layout_LABEL, 4)}, ""},
+		{drop, nil, []*pb.Output{output(pb.Layout_TENSOR, 2)}, "values of other shapes than that of tensor o"},
+		{drop, nil, []*pb.Output{output(pb.Layout_TENSOR, 0)}, "nulls of tensor o; want a default of it"},
+		{drop, nil, []*pb.Output{weights}, "more or fewer weights than ids of o"},
+		{mustParse(t, "last_batch: pad\non_error: {skip_rows: 2}"), []*pb.Step{picture, maps}, nil, ""},
+		{mustParse(t, "last_batch: drop"), []*pb.Step{picture, maps}, nil, ""},
 	} {
 		r := &resolver{}
-		r.checkSkippedRows(c.spec, &pb.Program{Steps: c.steps})
+		r.checkSkippedRows(c.spec, &pb.Program{Sources: sources, Steps: c.steps, Outputs: c.outputs})
 		if err := r.problems.err(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: got %v, want %q", c.steps, err, c.says)
+			t.Errorf("%v %v: got %v, want %q", c.steps, c.outputs, err, c.says)
 		}
 	}
 }

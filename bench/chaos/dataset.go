@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -20,6 +21,8 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/bench/recordfiles"
 )
 
 // The dataset has many small files of several row groups, so that a small job has many shards and streams in flight.
@@ -56,7 +59,7 @@ func rowValues(file, row int) values {
 		v.ids[i] = random.Int64()
 	}
 	for i := range v.blob {
-		v.blob[i] = byte(random.Uint32())
+		v.blob[i] = byte(random.Uint32()) & 0x7f // which JSON can hold
 	}
 	return v
 }
@@ -159,6 +162,38 @@ func fileRows(rows int) []int {
 	return files
 }
 
+// writeRecords writes the rows of a dataset's files as files of another format, which sort as these do, into a folder
+// beside it, and returns their paths. Each third file of JSON lines is compressed.
+func writeRecords(ctx context.Context, dir string, files []int, kind string) ([]string, error) {
+	paths := make([]string, len(files))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	for i, n := range files {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		rows := make([]recordfiles.Row, n)
+		for row := range rows {
+			v := rowValues(i, row)
+			rows[row] = recordfiles.Row{Key: v.key, X: float64(v.x), IDs: v.ids, Blob: v.blob}
+		}
+		of := kind
+		if kind == "jsonl" && i%3 == 2 {
+			of += ".gz"
+		}
+		written, err := recordfiles.Write(of, rows)
+		if err != nil {
+			return nil, err
+		}
+		paths[i] = filepath.Join(dir, fmt.Sprintf("part-%05d.%s", i, of))
+		if err := os.WriteFile(paths[i], written[""], 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
 // writeDataset writes the files into dir and returns their paths, in the order of their names.
 func writeDataset(ctx context.Context, dir string, files []int, full bool) ([]string, error) {
 	paths := make([]string, len(files))
@@ -236,8 +271,9 @@ func specText(uri string, o options) string {
 	if o.full {
 		more, transforms = ", {image: photo}", fullSpec
 	}
-	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}%s]\n%s"+
-		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, more, transforms, o.seed,
+	features := strings.TrimSuffix(recordfiles.Features(o.format), "]") + more + "]"
+	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: %s\n%s"+
+		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, features, transforms, o.seed,
 		o.epochs, o.lastBatch)
 	if o.order == deterministic {
 		// Each world size that the job may have divides the number of lanes.

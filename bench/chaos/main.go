@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,9 @@ import (
 )
 
 const version = "chaos"
+
+// parquetFormat is the one that a dataset is counted in.
+const parquetFormat = "parquet"
 
 // deterministic is the order in which the sequence of batches follows from spec and dataset alone.
 const deterministic = "deterministic"
@@ -57,7 +61,7 @@ type options struct {
 	workers, masters, trainers int
 	rows, epochs               int
 	perFault                   int
-	lastBatch, order           string
+	lastBatch, order, format   string
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
 	mixed, stateless           bool
@@ -109,6 +113,8 @@ func command() *cobra.Command {
 	flags.StringVar(&o.order, "order", "fast",
 		"fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer "+
 			"without faults, too")
+	flags.StringVar(&o.format, "format", parquetFormat,
+		"format of the dataset's files: parquet; or jsonl or tar, of which workers make indexes")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
 	flags.DurationVar(&o.compute, "compute", 10*time.Millisecond, "what a training step takes")
 	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when a trainer did not get a batch for so long")
@@ -174,6 +180,12 @@ func (o *options) check() error {
 	if o.stateless && (o.mixed || o.named || o.order == deterministic || o.lastBatch != "uneven") {
 		errs = append(errs, errors.New(
 			"--without-states goes with trainers in Go, --order fast and --last-batch uneven, and without --named"))
+	}
+	if !slices.Contains([]string{parquetFormat, "jsonl", "tar"}, o.format) {
+		errs = append(errs, fmt.Errorf("--format: want %s, jsonl or tar, found %q", parquetFormat, o.format))
+	}
+	if o.format != parquetFormat && (o.full || o.functions) {
+		errs = append(errs, fmt.Errorf("--full and --functions go with --format %s", parquetFormat))
 	}
 	if o.order == deterministic {
 		o.lastBatch = "pad" // so that all ranks count the same steps

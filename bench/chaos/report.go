@@ -60,6 +60,9 @@ func (o options) again() string {
 			text += " --" + f.flag
 		}
 	}
+	if o.format != parquetFormat {
+		text += " --format " + o.format
+	}
 	if len(o.only) > 0 {
 		text += " --only " + strings.Join(o.only, ",")
 	}

@@ -41,7 +41,10 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	if err := os.MkdirAll(r.dataset, 0o755); err != nil {
 		return err
 	}
-	paths, err := writeDataset(ctx, r.dataset, r.files, o.full)
+	paths, err := writeDataset(ctx, r.dataset, r.files, o.full) // which is counted against, whatever is read
+	if err == nil && o.format != parquetFormat {
+		paths, err = writeRecords(ctx, filepath.Join(o.dir, "records"), r.files, o.format)
+	}
 	if err != nil {
 		return err
 	}

@@ -142,6 +142,14 @@ func rowHashes(b *client.Batch) []uint64 {
 			}
 			buf = append(buf, '|')
 		}
+		for _, l := range b.Labels {
+			if l.I64 != nil {
+				buf = endian.LittleEndian.AppendUint64(buf, uint64(l.I64[i]))
+			}
+		}
+		for _, f := range b.Bytes {
+			buf = append(buf, f.Data[f.Offsets[i]:f.Offsets[i+1]]...)
+		}
 		h := fnv.New64a()
 		_, _ = h.Write(buf) // never fails
 		out[i] = h.Sum64()

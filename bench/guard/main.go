@@ -21,6 +21,12 @@ import (
 func targets() []target {
 	return []target{
 		{pkg: "./worker/formats/parquet", bench: "Kinds"},
+		{pkg: "./worker/formats/csv", bench: "Decode$"},
+		{pkg: "./worker/formats/jsonl", bench: "Decode/^(all|one)$"},
+		{pkg: "./worker/formats/mds", bench: "Decode"},
+		{pkg: "./worker/formats/tar", bench: "Tar/^(pictures|captions)$/^decode$"},
+		{pkg: "./worker/formats/tfrecord", bench: "Decode"},
+		{pkg: "./worker/formats/tokens", bench: "Decode"},
 		{pkg: "./worker/filter", bench: "Select"},
 		{pkg: "./worker/transform", bench: "Ops"},
 		{pkg: "./worker/tensor", bench: "Build|Narrow"},

@@ -48,18 +48,26 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	return in, nil
 }
 
-// leaveOut finds the files whose names tell no format and that do not end as Parquet does. They have no rows.
+// leaveOut finds the files that are of no format by their names nor by what they hold. They have no rows.
 func (in *Interpreter) leaveOut(ctx context.Context) error {
 	in.foreign = map[*pb.File]bool{}
 	for _, f := range in.files {
-		if f.GetUnknown() {
-			end := make([]byte, min(4, f.GetSize()))
-			err := in.store.ReadAt(ctx, in.spec.GetDataset().GetStorage(), f, end, f.GetSize()-int64(len(end)))
-			if err != nil {
-				return err
-			}
-			in.foreign[f] = string(end) != "PAR1"
+		if !f.GetUnknown() || in.spec.GetDataset().GetFormat().GetName() != "" {
+			continue
 		}
+		isParquet, err := in.isParquet(ctx, f)
+		if err != nil {
+			return err
+		}
+		if isParquet {
+			continue
+		}
+		data, err := in.read(ctx, f)
+		if err != nil {
+			return err
+		}
+		data, err = unpacked(data)
+		in.foreign[f] = err != nil || formatLike(data) == ""
 	}
 	return nil
 }
@@ -71,12 +79,12 @@ func (in *Interpreter) columns(ctx context.Context) (map[string]column, error) {
 		if in.foreign[file] {
 			continue
 		}
-		f, err := in.openFile(ctx, file)
+		f, err := in.open(ctx, file)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", file.GetUri(), err)
 		}
-		in.rows += f.rows
-		if err := all.add(file.GetUri(), f.columns); err != nil {
+		in.rows += f.count()
+		if err := all.add(file.GetUri(), f.all()); err != nil {
 			return nil, err
 		}
 	}
@@ -144,8 +152,7 @@ type reading struct {
 	hasher *Hasher
 	cells  []cell    // of each slot
 	inputs [][]*cell // of each step
-	fill   []filler  // of each source; nil if the file lacks it
-	lacks  []*cell   // of each source: what it is then
+	fill   []filler  // of each source
 }
 
 func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile) *reading {
@@ -154,7 +161,7 @@ func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile)
 		in: in, p: p, source: file, out: out, hasher: NewHasher(in.Fields()),
 		at:    place{seed: in.spec.GetSeed(), epoch: epoch, uri: file.GetUri()},
 		cells: make([]cell, len(p.types)),
-		fill:  make([]filler, len(p.sources)), lacks: make([]*cell, len(p.sources)),
+		fill:  make([]filler, len(p.sources)),
 	}
 	for _, s := range p.steps {
 		var cells []*cell
@@ -168,37 +175,30 @@ func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile)
 
 // file interprets all rows of the file.
 func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
-	f, err := r.in.openFile(ctx, r.source)
+	f, err := r.in.open(ctx, r.source)
 	if err != nil {
 		return err
 	}
-	have := map[string]column{}
-	for _, c := range f.columns {
-		have[c.name] = c
-	}
-	all := &scan{file: f}
 	for i, s := range r.p.sources {
-		r.lacks[i] = s.fallback
-		if v, ok := keysOf(r.source.GetUri())[s.name]; ok && s.column.key {
-			if r.lacks[i], err = keyCell(v, s.column.typ.Kind); err != nil {
+		if v, ok := keysOf(r.source)[s.name]; ok && s.column.key {
+			key, err := keyCell(v, s.column.typ.Kind)
+			if err != nil {
 				return fmt.Errorf("the key %s: %w", s.name, err)
 			}
+			r.fill[i] = always(key)
+			continue
 		}
-		if c, ok := have[s.column.name]; ok {
-			if r.fill[i], err = all.bind(c, s.key); err != nil {
-				return err
-			}
+		if r.fill[i], err = f.find(s.column, s.key, s.fallback); err != nil {
+			return err
 		}
 	}
-	return all.rows(ctx, progress, r.next)
+	return f.rows(ctx, progress, r.next)
 }
 
 // next interprets the row that the scan is at.
 func (r *reading) next() error {
 	for i, s := range r.p.sources {
-		if r.fill[i] == nil {
-			r.cells[s.slot].copyFrom(r.lacks[i])
-		} else if err := r.fill[i](&r.cells[s.slot]); err != nil {
+		if err := r.fill[i](&r.cells[s.slot]); err != nil {
 			return fmt.Errorf("row %d: column %s: %w", r.at.row, s.column.name, err)
 		}
 	}

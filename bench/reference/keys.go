@@ -6,20 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// keysOf are the hive partition keys in a path, with their values; "\x00" stands for null.
-func keysOf(uri string) map[string]string {
-	_, path, _ := strings.Cut(uri, "://")
-	parts := strings.Split(path, "/")
+// keysOf are the hive partition keys in a file's path, below what the dataset's URI fixes, with their values; "\x00"
+// stands for null.
+func keysOf(f *pb.File) map[string]string {
+	parts := strings.Split(f.GetUri()[f.GetKeysAt():], "/")
 	keys := map[string]string{} // the last directory counts
 	for _, dir := range parts[:len(parts)-1] {
 		k, v, ok := strings.Cut(dir, "=")
 		switch {
-		case !ok || k == "":
+		case !ok || k == "" || !utf8.ValidString(unescaped(k)):
 		case v == "__HIVE_DEFAULT_PARTITION__":
 			keys[unescaped(k)] = "\x00"
 		default:
@@ -39,7 +40,7 @@ var (
 func addKeys(columns map[string]column, files []*pb.File) {
 	values := map[string][]string{}
 	for _, f := range files {
-		for k, v := range keysOf(f.GetUri()) {
+		for k, v := range keysOf(f) {
 			values[k] = append(values[k], v)
 		}
 	}

@@ -25,6 +25,15 @@ type column struct {
 	unit   string  // of timestamps
 	uri    string  // of the first file that has it
 	key    bool    // it is a partition key, and no column
+
+	// Of files whose rows are records:
+	path     []string // where a record has it
+	inferred bool     // its type is what values show
+	declared bool     // or what the dataset says
+	untyped  bool     // no value was seen that has a type
+	text     bool     // its values are UTF-8
+	unsigned bool     // its integers are the bits of uint64
+	kind     int      // of texts, what they are
 }
 
 // supported reports whether the column can be a feature.
@@ -316,13 +325,25 @@ func (u union) add(uri string, columns []column) error {
 			u[c.name] = c
 			continue
 		}
+		if before.untyped || c.untyped {
+			if before.untyped {
+				u[c.name] = c
+			}
+			continue
+		}
 		if !before.supported() || !c.supported() {
 			before.typ.Kind = pb.Kind_KIND_UNSPECIFIED
 			u[c.name] = before
 			continue
 		}
 		kind, ok := wider(before.typ.Kind, c.typ.Kind)
-		if !ok || before.typ.List != c.typ.List || before.typ.Nested != c.typ.Nested || before.isMap != c.isMap {
+		numbers := []pb.Kind{pb.Kind_INT64, pb.Kind_FLOAT64}
+		if before.inferred && c.inferred && slices.Contains(numbers, before.typ.Kind) &&
+			slices.Contains(numbers, c.typ.Kind) && !ok {
+			kind, ok = pb.Kind_FLOAT64, true
+		}
+		if !ok || before.typ.List != c.typ.List || before.typ.Nested != c.typ.Nested || before.isMap != c.isMap ||
+			before.unsigned != c.unsigned || c.path != nil && before.unit != c.unit {
 			return fmt.Errorf("column %s is %v in %s but %v in %s", c.name, before.typ, before.uri, c.typ, uri)
 		}
 		before.typ.Kind = kind

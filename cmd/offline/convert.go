@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/convert"
 	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
@@ -30,6 +32,7 @@ type conversion struct {
 	bytes    cli.Bytes
 	seed     int64 // of --shuffle
 	order    ordering
+	format   string
 }
 
 // Convert returns `penstock convert`.
@@ -37,12 +40,15 @@ func Convert() *cobra.Command {
 	c := conversion{rowGroup: 64 << 20}
 	cmd := &cobra.Command{
 		Use:   "convert URI...",
-		Short: "Make Parquet that is good to train from, of CSV, TSV, Parquet or Arrow",
-		Long: `Convert CSV or TSV files (plain, .gz or .zst), Parquet or Arrow files to Parquet with typed columns, row
-groups of a good size, zstd and statistics. Structs, lists and maps stay as they are, unless --flatten makes columns
-of them. Inputs are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that
-match. Types of text columns are inferred, dates and times among them (ISO 8601; UTC, unless they name a zone).
-Criteo's click logs are known by their layout.
+		Short: "Make Parquet that is good to train from, of files of any format that is read",
+		Long: `Convert files to Parquet with typed columns, row groups of a good size, zstd and statistics, or to another
+format (--to). Inputs are CSV, TSV, JSON lines, WebDataset, TFRecord, MDS, tokens, Parquet or Arrow, plain, .gz or .zst.
+They are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that match. --format
+says how they are read, as a spec's dataset.format.
+
+Structs, lists and maps of Parquet and Arrow stay as they are, unless --flatten makes columns of them. Of the other
+formats a column is what a spec selects: user.age of an object of JSON. Types of text columns are inferred, dates and
+times among them (ISO 8601; UTC, unless they name a zone). Criteo's click logs are known by their layout.
 
 The output appears only when it is whole. A conversion into several files (--file-rows, --file-bytes) that was
 stopped goes on behind the last finished one when the same command runs again. An output in a store must be a new
@@ -52,12 +58,15 @@ With --order popularity, columns that sessions read together lie next to each ot
 anything is written: it is what sessions would read of the first row group, as workers read it.`,
 		Example: `  penstock convert clicks.tsv --out data --hex 'cat_*'
   penstock convert logs/ --out data
+  penstock convert posts/ --out posts-parquet --file-rows 1000000 --skip-rows 10
+  penstock convert 'events/*.jsonl.gz' --out events --format '{name: jsonl, columns: {score: float32}}'
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
   penstock convert images/ --out tars --to tar --file-bytes 256MiB
+  penstock convert images/ --out shards --to mds --compression zstd
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
@@ -81,6 +90,12 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"storage profile of the output, whose field write lists where it may be (default: that of --storage)")
 	flags.StringVar(&o.To, "to", "", "format to write: "+strings.Join(convert.Formats(), ", ")+
 		" (default: the one that the output's name tells, or parquet)")
+	flags.StringVar(&c.format, "format", "",
+		"format of the inputs, as a spec's dataset.format: jsonl, or '{name: csv, delimiter: \";\"}' "+
+			"(default: by their names)")
+	flags.Int64Var(&o.SkipRows, "skip-rows", 0,
+		"rows that cannot be decoded, which are left out at most; for formats of records (default: none)")
+	flags.StringVar(&o.Compression, "compression", "", "compression of shards of MDS: zstd or none (default: none)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
@@ -97,7 +112,7 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 			"like data")
 	flags.StringSliceVar(&o.Columns, "columns", nil,
 		"columns as name:type (bool, int32, int64, float32, float64, string, binary, hex, date, timestamp, "+
-			"timestamp[ns]), or a preset: criteo")
+			"timestamp[ns]), or a preset: criteo; of files that are no tables of text, names of those that are wanted")
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
@@ -125,6 +140,9 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	o := c.options
+	if o.Format, err = formatOf(c.format); err != nil {
+		return err
+	}
 	for _, text := range c.flatten {
 		f, err := convert.ParseFlattening(text)
 		if err != nil {
@@ -174,6 +192,18 @@ func (c *conversion) run(cmd *cobra.Command, args []string) error {
 		return printDryRun(cmd.OutOrStdout(), result)
 	}
 	return printResult(cmd.OutOrStdout(), result)
+}
+
+// formatOf reads --format; nil: it says nothing.
+func formatOf(text string) (*pb.Format, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // the files' names tell
+	}
+	f, err := spec.ParseFormat(text)
+	if err != nil {
+		return nil, fmt.Errorf("--format %s: %w", text, err)
+	}
+	return f, nil
 }
 
 // converted is what a conversion made, for programs.

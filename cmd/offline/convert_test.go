@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/internal/cli/clitest"
-	"github.com/penstock-ml/penstock/internal/convert"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 

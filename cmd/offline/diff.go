@@ -7,19 +7,19 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/convert"
 )
 
 // Diff returns `penstock diff`.
 func Diff() *cobra.Command {
 	var stores cli.StorageFlags
-	var profiles [2]string
+	var profiles, texts [2]string
 	cmd := &cobra.Command{
 		Use:   "diff URI URI",
 		Short: "Compare two datasets row by row",
-		Long: `Compare the rows of two datasets one by one, in their order: files, folders or globs of Parquet, Arrow, CSV or
-TSV. They must have the same columns, with the same types, but not in the same order. Where one has keys of a map, or
+		Long: `Compare the rows of two datasets one by one, in their order: files, folders or globs of any format that convert
+reads. They must have the same columns, with the same types, but not in the same order. Where one has keys of a map, or
 fields of a struct, as columns, these are compared with the map or the struct of the other. Values are compared bit for
 bit, and NaNs are all equal. Rows that differ are counted, the first few are shown, and the command fails.`,
 		Example: `  penstock diff old/ new/
@@ -30,6 +30,9 @@ bit, and NaNs are all equal. Rows that differ are counted, the first few are sho
 	cmd.Flags().StringVar(&profiles[0], "storage", "", "storage profile of the first dataset (default: default)")
 	cmd.Flags().StringVar(&profiles[1], "other-storage", "",
 		"storage profile of the second dataset (default: that of --storage)")
+	cmd.Flags().StringVar(&texts[0], "format", "",
+		"format of the first dataset, as a spec's dataset.format (default: by the files' names)")
+	cmd.Flags().StringVar(&texts[1], "other-format", "", "format of the second dataset")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -46,6 +49,9 @@ bit, and NaNs are all equal. Rows that differ are counted, the first few are sho
 		var sides [2]convert.Options
 		for i, uri := range args {
 			sides[i] = convert.Options{Store: store, Profile: profiles[i], Inputs: []string{uri}}
+			if sides[i].Format, err = formatOf(texts[i]); err != nil {
+				return err
+			}
 		}
 		c, err := convert.Compare(cmd.Context(), sides[0], sides[1])
 		if err != nil {

@@ -89,7 +89,7 @@ func Plan(ops spec.Catalog) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan SPEC",
 		Short: "Show what a session of a spec would read",
-		Long: "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by " +
+		Long: "Show what a session would read in its first epoch: files, extents, shards, rows, and bytes by " +
 			"column.\n" +
 			"Below are the ops in their order, with what Python functions run in, and hints at what a session of it " +
 			"costs.\n" +
@@ -194,13 +194,16 @@ func decoding(f format.File, sources []*pb.Source) map[string]string {
 	if len(f.Extents()) == 0 {
 		return out
 	}
-	how, err := explain(f, sources)
+	own := format.OwnOf(sources)
+	how, err := explain(f, own.Sources)
 	for i, s := range sources {
-		if err != nil {
+		at, inFile := own.Place(i)
+		switch {
+		case err != nil:
 			out[s.GetName()] = err.Error()
-			continue
+		case inFile:
+			out[s.GetName()] = how[at]
 		}
-		out[s.GetName()] = how[i]
 	}
 	return out
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/convert"
+	"github.com/penstock-ml/penstock/cmd/convert"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 

@@ -42,9 +42,10 @@ func keyOf(profile string, f *pb.File, how *pb.Format) cacheKey {
 
 // NewCache returns an empty cache of at most limit bytes, or one description.
 func NewCache(limit int64) *Cache {
+	room := NewRoom(atOnce)
 	return &Cache{
 		kept: lru.New[cacheKey, format.File](limit), loading: map[cacheKey]chan struct{}{},
-		room: NewRoom(atOnce), beside: beside.New(),
+		room: room, beside: beside.New(room.Enter),
 	}
 }
 
@@ -95,9 +96,12 @@ func (c *Cache) Whole(
 		return described, err
 	}
 	want := index.For(f, of, how)
-	if x, _ := c.Beside(ctx, st, profile, f, want); x != nil { // else a scan is as good
-		return x.Open(of, want)
+	if x, _ := c.Beside(ctx, st, profile, f, want); x != nil {
+		if opened, err := x.Open(of, want); err == nil {
+			return opened, nil
+		}
 	}
+	// A scan is as good.
 	return scanned(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
 }
 

@@ -130,6 +130,16 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	codec, damaged, err := records.Compression(ctx, in)
+	switch {
+	case err != nil:
+		return nil, err
+	case damaged != nil:
+		return nil, &UnclaimedError{fmt.Sprintf("%v: the file is damaged; write it again", damaged)}
+	case codec != "":
+		return nil, &UnclaimedError{fmt.Sprintf("it is compressed by %s, and what it holds is of no format that is "+
+			"known by its front: name it by dataset.format", codec)}
+	}
 	why := unclaimed(all, in.File.GetUri(), head, tail)
 	if isCut(head) {
 		return nil, errors.New(why + "; it begins as such a file does")
@@ -199,6 +209,9 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	switch {
 	case len(tail) == 0:
 		why = "the file is empty"
+	case isTar(head):
+		return why + "; it begins as a tar archive does, but for the checksum of its first header: it is damaged; " +
+			"write it again"
 	case other != "" && !storage.IsText(uri):
 		return why + "; it begins as " + other + " does, which is not read"
 	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):
@@ -214,27 +227,29 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	return why
 }
 
+// isTar reports whether a file begins with a header of a tar, which may be damaged.
+func isTar(head []byte) bool {
+	const at = 257
+	return len(head) > at && bytes.HasPrefix(head[at:], []byte("ustar"))
+}
+
 // otherFormat is the name of a format that is not read, of which a file is by its front; "" if that tells none.
 func otherFormat(head []byte) string {
 	for _, f := range []struct {
 		name, magic string
-		at          int
 	}{
-		{"ORC", "ORC", 0},
-		{"Avro", "Obj\x01", 0},
-		{"a SequenceFile of Hadoop", "SEQ", 0},
-		{"an RCFile of Hive", "RCF", 0},
-		{"HDF5", "\x89HDF\r\n", 0},
-		{"NumPy's array", "\x93NUMPY", 0},
-		{"SQLite", "SQLite format 3\x00", 0},
-		{"a zip archive", "PK\x03\x04", 0},
-		{"a tar archive", "ustar", 257},
-		{"a file of gzip", "\x1f\x8b", 0},
-		{"a file of zstd", "\x28\xb5\x2f\xfd", 0},
-		{"a file of bzip2", "BZh", 0},
-		{"a file of xz", "\xfd7zXZ\x00", 0},
+		{"ORC", "ORC"},
+		{"Avro", "Obj\x01"},
+		{"a SequenceFile of Hadoop", "SEQ"},
+		{"an RCFile of Hive", "RCF"},
+		{"HDF5", "\x89HDF\r\n"},
+		{"NumPy's array", "\x93NUMPY"},
+		{"SQLite", "SQLite format 3\x00"},
+		{"a zip archive", "PK\x03\x04"},
+		{"a file of bzip2", "BZh"},
+		{"a file of xz", "\xfd7zXZ\x00"},
 	} {
-		if len(head) >= f.at && bytes.HasPrefix(head[f.at:], []byte(f.magic)) {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
 			return f.name
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/records/recordstest"
 )
 
 // TestFilesOfNoFormat are told from those of a format that were cut off, and it is said what they seem to be.
@@ -19,6 +20,8 @@ func TestFilesOfNoFormat(t *testing.T) {
 		{"000000_0", "ORC" + long + "\x00", "it begins as ORC does, which is not read", true},
 		{"000000_0", "SEQ\x06" + long, "SequenceFile of Hadoop", true},
 		{"t", strings.Repeat("\x00", 257) + "ustar\x0000", "a tar archive", true},
+		{"part-00000.gz", string(recordstest.Gzip([]byte("1,2\n"))), "compressed by gzip, and what it holds is of no format that is known by its front: name it by dataset.format", true},
+		{"part-00000.gz", "\x1f\x8b\x00" + long, "gzip: invalid header: the file is damaged", true},
 		{"LICENSE", "As is.\n", "`penstock convert`", true},
 		{"LICENSE", "As is.\n", "of no format that is read: it ends in", true},
 		{"x", "\x00\x01", "another format, or was cut off", true},

@@ -31,8 +31,8 @@ func formats() []named {
 	}
 }
 
-// dataEndings are the endings of files that a directory's listing takes, in words.
-func dataEndings() string {
+// DataEndings are the endings of files that a directory's listing takes, in words.
+func DataEndings() string {
 	var all []string
 	for _, f := range formats() {
 		all = append(all, f.endings...)

@@ -16,7 +16,10 @@ type glob struct {
 	dirs   bool // it names directories: what lies below them is filtered like a directory's files
 }
 
-func isGlob(uri string) bool { return strings.ContainsAny(uri, `*?[\`) }
+// wildcards are the characters that make a URI a pattern.
+const wildcards = `*?[\`
+
+func isGlob(uri string) bool { return strings.ContainsAny(uri, wildcards) }
 
 // Quote makes a URI, or a path, of which no character is a wildcard.
 func Quote(uri string) string {
@@ -25,7 +28,7 @@ func Quote(uri string) string {
 
 // newGlob splits a pattern and returns the fixed prefix of all that it can match.
 func newGlob(uri string) (g glob, prefix string, err error) {
-	prefix = uri[:strings.IndexAny(uri, `*?[\`)]
+	prefix = uri[:strings.IndexAny(uri, wildcards)]
 	cut := strings.LastIndexByte(prefix, '/') + 1
 	g.base = uri[:cut]
 	rest, dirs := strings.CutSuffix(uri[cut:], "/")

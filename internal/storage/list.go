@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type Kind struct {
 // data is the kind of files that are read to train from.
 func data() Kind {
 	return Kind{
-		Ends: dataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
+		Ends: DataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
 		Bare: true, NotEmpty: true,
 	}
 }
@@ -75,7 +76,7 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 	if len(uris) == 0 {
 		return nil, passed, errors.New("list files: no URI is given; name a directory, a glob or a file")
 	}
-	cost := &spent{limits: s.listing}
+	cost, left := &spent{limits: s.listing}, metOnce(uris)
 	ctx, cancel := cost.within(ctx)
 	defer cancel()
 	var all []*pb.File
@@ -88,15 +89,20 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 		if err != nil {
 			return nil, passed, fmt.Errorf("list %s: %w", uri, err)
 		}
-		l := listing{Backend: b, kind: kind, cost: cost}
+		l := listing{Backend: b, kind: kind, cost: cost, left: left}
 		found, err := l.find(ctx, uri)
 		if err != nil {
 			return nil, passed, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
 		passed.add(l.others)
+		for _, f := range found {
+			f.KeysAt = uint32(keysAt(uri, f.GetUri()))
+		}
 		all = append(all, found...)
 	}
-	slices.SortFunc(all, func(a, b *pb.File) int { return cmp.Compare(a.Uri, b.Uri) })
+	slices.SortFunc(all, func(a, b *pb.File) int { // the one of which most levels may be keys comes first
+		return cmp.Or(cmp.Compare(a.Uri, b.Uri), cmp.Compare(a.KeysAt, b.KeysAt))
+	})
 	all = slices.CompactFunc(all, func(a, b *pb.File) bool { return a.Uri == b.Uri })
 	for i, f := range all {
 		if !utf8.ValidString(f.Uri) {
@@ -134,7 +140,41 @@ type listing struct {
 	kind   Kind
 	cost   *spent
 	others Others
+	left   met
 	hidden string // the level that was told of last
+}
+
+// met are hashes of the names that several URIs left out, so that each is told of once; nil: there is one URI.
+type met map[uint64]bool
+
+func metOnce(uris []string) met {
+	if len(uris) < 2 {
+		return nil
+	}
+	return met{}
+}
+
+// again reports whether a name was met before.
+func (m met) again(name string) bool {
+	if m == nil {
+		return false
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	before := m[h.Sum64()]
+	m[h.Sum64()] = true
+	return before
+}
+
+// keysAt is where in a file's URI the levels begin that the URI which found it does not fix.
+func keysAt(uri, found string) int {
+	switch {
+	case isGlob(uri):
+		return strings.LastIndexByte(uri[:strings.IndexAny(uri, wildcards)], '/') + 1
+	case uri == found:
+		return strings.LastIndexByte(uri, '/') + 1
+	}
+	return len(strings.TrimSuffix(uri, "/")) + 1
 }
 
 // find returns the files that a URI names, at least one.
@@ -248,11 +288,11 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 		}
 	}
 	q.Dangling = func(uri string) {
-		switch met := of(&pb.File{Uri: uri}); met {
-		case unasked:
-		case hidden:
+		switch met := of(&pb.File{Uri: uri}); {
+		case met == unasked:
+		case met == hidden:
 			l.leave(hidden, base, uri)
-		default:
+		case !l.left.again(uri):
 			l.others.Left.Dangling.Add(uri)
 		}
 	}
@@ -277,21 +317,23 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 // leave tells of a name that is left out. What lies in one hidden directory is told of once.
 func (l *listing) leave(met fate, base, uri string) {
 	left := &l.others.Left
-	switch met {
-	case foreign:
-		left.Foreign.Add(uri)
-	case empty:
-		left.Empty.Add(uri)
-	case hidden:
+	if met == hidden {
 		level := hiddenLevel(base, uri)
 		if level == l.hidden {
 			return
 		}
-		if l.hidden = level; isMarker(level) {
-			left.Markers.Add(level)
-		} else {
-			left.Hidden.Add(level)
-		}
+		l.hidden, uri = level, level
+	}
+	switch {
+	case met == unasked || l.left.again(uri):
+	case met == foreign:
+		left.Foreign.Add(uri)
+	case met == empty:
+		left.Empty.Add(uri)
+	case isMarker(uri):
+		left.Markers.Add(uri)
+	default:
+		left.Hidden.Add(uri)
 	}
 }
 

@@ -27,7 +27,8 @@ func Keys(files []*pb.File) []Key {
 	found := map[string]*values{}
 	before := ""
 	for _, f := range files {
-		dir := f.GetUri()[:strings.LastIndexByte(f.GetUri(), '/')+1]
+		dir := keyLevels(f)
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
 		if dir == before {
 			continue
 		}
@@ -77,9 +78,9 @@ func (v *values) add(value *string) {
 }
 
 // lastKeys are the keys in a path with their values, nil for null. Of a key that appears twice the last one counts.
-func lastKeys(uri string) map[string]*string {
+func lastKeys(path string) map[string]*string {
 	keys := map[string]*string{}
-	for key, value := range hiveKeys(uri) {
+	for key, value := range hiveKeys(path) {
 		keys[key] = nil
 		if value != nullPartition {
 			text := unescape(value)
@@ -111,7 +112,7 @@ func Constants(f *pb.File, sources []*pb.Source) (*pb.File, error) {
 	if !slices.ContainsFunc(sources, isKey) {
 		return f, nil
 	}
-	keys := lastKeys(f.GetUri())
+	keys := lastKeys(keyLevels(f))
 	out := numbered(f, int(f.GetIndex()))
 	for _, s := range sources {
 		text, ok := keys[s.GetName()]

@@ -34,6 +34,20 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKeysBelowTheDataset: levels that the dataset's URI fixes are no keys, and neither are names that are not UTF-8.
+func TestKeysBelowTheDataset(t *testing.T) {
+	f := &pb.File{Uri: "s3://b/env=prod/data/day=1/%FF=2/p", KeysAt: uint32(len("s3://b/env=prod/data/"))}
+	keys := plan.Keys([]*pb.File{f})
+	if len(keys) != 1 || keys[0].Name != "day" {
+		t.Errorf("got %v, want day alone", keys)
+	}
+	inFile := makeFile(t, "file:///key=1/a", 1, schema(), uniform(10, 80))
+	inFile.KeysAt = uint32(len("file:///key=1/"))
+	absent := source("key", pb.Kind_INT64, false)
+	_, _, err := plan.Shards(plan.Config{}, program(absent), []plan.File{inFile}, 0)
+	check(t, err)
+}
+
 // TestPrune: files get what a program reads of their keys, and those that its filter excludes are left out.
 func TestPrune(t *testing.T) {
 	files := listed("day=2026-01-02/n=05", "day=2026-01-03/n=6", "day=__HIVE_DEFAULT_PARTITION__/n=7", "n=8")

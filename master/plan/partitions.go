@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
@@ -30,11 +31,14 @@ func Partitions(uri string) map[string]string {
 	return parts
 }
 
-// hiveKeys yields the key=value directories of a path, the values still escaped.
+// keyLevels is the part of a file's URI that may have keys which are columns: below what the dataset's URI fixes.
+func keyLevels(f *pb.File) string { return f.GetUri()[min(int(f.GetKeysAt()), len(f.GetUri())):] }
+
+// hiveKeys yields the key=value directories of a path, the values still escaped. A key that is not UTF-8 is none.
 func hiveKeys(uri string) iter.Seq2[string, string] {
-	_, path, ok := strings.Cut(uri, "://")
-	if !ok {
-		path = uri
+	path := uri
+	if scheme, rest, ok := strings.Cut(uri, "://"); ok && !strings.Contains(scheme, "/") {
+		path = rest
 	}
 	return func(yield func(string, string) bool) {
 		for {
@@ -42,8 +46,11 @@ func hiveKeys(uri string) iter.Seq2[string, string] {
 			if !more {
 				return
 			}
-			if key, value, ok := strings.Cut(dir, "="); ok && key != "" && !yield(unescape(key), value) {
-				return
+			if key, value, ok := strings.Cut(dir, "="); ok && key != "" {
+				key = unescape(key)
+				if utf8.ValidString(key) && !yield(key, value) {
+					return
+				}
 			}
 			path = rest
 		}
@@ -81,6 +88,7 @@ func Known(files []*pb.File) []*pb.File {
 func numbered(f *pb.File, index int) *pb.File {
 	return &pb.File{
 		Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Unknown: f.GetUnknown(), Index: uint32(index),
+		KeysAt: f.GetKeysAt(),
 	}
 }
 

@@ -51,7 +51,7 @@ func (f File) bind(sources []*pb.Source) (format.Planned, error) {
 // keyOnly fails if the file lacks a column that its path has a partition key for: other files of the session have the
 // column, so that it counts, and here its rows would be null.
 func (f File) keyOnly(b format.Planned, sources []*pb.Source) error {
-	keys := lastKeys(f.GetUri())
+	keys := lastKeys(keyLevels(f.File))
 	if len(keys) == 0 {
 		return nil
 	}

@@ -68,6 +68,7 @@ func mergeLanes(states []Checkpoint) (merged, error) {
 		closed: first.Closed, session: first.Session, generation: first.Generation, handed: first.Handed,
 		global: first.GlobalBatch, skipped: first.Skipped,
 	}
+	var base, own position.Tally // of ranks that bring no state, nobody knows what they left out
 	for i, p := range states {
 		switch {
 		case i > 0 && states[i-1].Rank == p.Rank:
@@ -87,7 +88,9 @@ func mergeLanes(states []Checkpoint) (merged, error) {
 		case p.Start.Block > m.start.Block || m.start.Rows == nil:
 			m.start = p.Start
 		}
+		base, own = base.Max(p.BaseSkips), own.Plus(p.Skips)
 	}
+	m.skips = base.Plus(own)
 	return m, nil
 }
 

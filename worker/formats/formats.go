@@ -40,9 +40,9 @@ type Decoder interface {
 
 // Faulty is a decoder that goes on behind rows that it cannot decode.
 type Faulty interface {
-	// Faults are the rows of the window that Next returned, and Rest if it was called, that cannot be decoded because
-	// of their bytes: ascending, each once. They are null in all vectors. They are valid until the next call of Next or
-	// Skip, and the same from whatever cursor the window is read.
+	// Faults are the rows of the window that Next returned which cannot be decoded because of their bytes: ascending,
+	// each once. They are null in all vectors. They are valid until the next call of Next or Skip, and the same from
+	// whatever cursor the window is read. A Late decoder has none.
 	Faults() []decode.Fault
 }
 

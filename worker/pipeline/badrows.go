@@ -23,10 +23,16 @@ import (
 // the place of each.
 const maxBad = 4096
 
+// maxRuns bounds how often the steps run on a window, where others of its rows fail each time: each run finds all that
+// fail in one step.
+const maxRuns = 64
+
 // badRows are those of the window at hand.
 type badRows struct {
+	allowed int  // of an epoch
 	most    int  // that may be left out
 	counted bool // the window's output rows were: what is laid out must be as many
+	failing bool // some fail in a step
 	rows    []badRow
 	first   error
 }
@@ -38,15 +44,15 @@ type badRow struct {
 	cause string
 }
 
-func (b *badRows) begin(most int, counted bool) {
-	*b = badRows{most: min(most, maxBad), counted: counted, rows: b.rows[:0]}
+func (b *badRows) begin(allowed int, counted bool) {
+	*b = badRows{allowed: allowed, most: min(allowed, maxBad), counted: counted, rows: b.rows[:0]}
 }
 
 // add leaves a row out because of an error, of which cause is what lies behind the row's name. It returns the error if
 // the row may not be left out.
 func (b *badRows) add(k uint64, row int64, cause string, err error) error {
 	if len(b.rows) == b.most {
-		return err
+		return b.refused(err)
 	}
 	if b.first == nil {
 		b.first = err
@@ -54,6 +60,18 @@ func (b *badRows) add(k uint64, row int64, cause string, err error) error {
 	b.rows = append(b.rows, badRow{k: k, row: row, cause: short(cause)})
 	return nil
 }
+
+// refused is the error of a row that may not be left out as well.
+func (b *badRows) refused(err error) error {
+	if b.allowed == 0 {
+		return err
+	}
+	return fmt.Errorf("%d rows of a window are bad, and on_error lets %d of an epoch be left out, %d of a window at "+
+		"most: %w", len(b.rows)+1, b.allowed, maxBad, err)
+}
+
+// left is how many more may be left out before the window is laid out.
+func (b *badRows) left() int { return b.most - len(b.rows) }
 
 // maxCause bounds what is said of a row, in bytes.
 const maxCause = 300
@@ -65,11 +83,6 @@ func short(words string) string {
 	return strings.ToValidUTF8(words, "\ufffd")
 }
 
-// has reports whether a row of the file is left out.
-func (b *badRows) has(row int64) bool {
-	return slices.ContainsFunc(b.rows, func(r badRow) bool { return r.row == row })
-}
-
 // clear has rows not be chosen that are left out.
 func (b *badRows) clear(chosen []uint64, first int64) {
 	for _, r := range b.rows {
@@ -78,50 +91,52 @@ func (b *badRows) clear(chosen []uint64, first int64) {
 	}
 }
 
-// faults takes in what the decoder could not decode of a window, by Next, or by Rest, once rows were chosen: others do
-// not matter then.
-func (c *computer) faults(w *tensor.Window, chosen bool) error {
+// faults takes in what the decoder could not decode of a window.
+func (c *computer) faults(w *tensor.Window) error {
 	faulty, ok := c.decoder.(formats.Faulty)
 	if !ok {
 		return nil
 	}
-	var late []int32
 	for _, f := range faulty.Faults() {
 		row := w.FirstRow + int64(f.Row)
-		if chosen && (c.bad.has(row) || w.Order != nil && !slices.Contains(w.Order, int32(f.Row))) {
-			continue
-		}
 		err := fmt.Errorf("%s row %d: %w", w.File.GetUri(), row, f.Err)
 		if err := c.bad.add(0, row, f.Err.Error(), err); err != nil {
 			return err
 		}
-		late = append(late, int32(f.Row))
-	}
-	if chosen && len(late) > 0 {
-		w.Order = slices.DeleteFunc(ordered(w, &c.windows.order), func(row int32) bool {
-			return slices.Contains(late, row)
-		})
 	}
 	return nil
 }
 
-// withoutBad runs the steps on a window, and again without each row that makes them fail.
+// withoutBad runs the steps on a window, and again without the rows that make one fail.
 func (c *computer) withoutBad(w *tensor.Window, steps func() error) error {
-	for before := *w; w.Len() > 0; {
+	c.chain.Forget()
+	for before, runs := *w, 1; w.Len() > 0; runs++ {
 		err := steps()
-		bad, ok := errors.AsType[*transform.RowError](err)
-		if !ok || !bad.Own {
+		rows := transform.OwnRows(err)
+		if len(rows) == 0 {
 			return err
+		}
+		if runs == maxRuns {
+			return fmt.Errorf("rows of a window fail however often it is computed without those that do, %d times so "+
+				"far; does a function fail at random? %w", runs, err)
 		}
 		*w = before
-		row := int64(bad.Row)
-		if err := c.bad.add(0, row, err.Error(), err); err != nil {
-			return err
+		var bad []int64
+		for i := range rows {
+			row := int64(rows[i].Row)
+			if len(bad) > 0 && bad[len(bad)-1] == row { // several were made of it
+				continue
+			}
+			if err := c.bad.add(0, row, rows[i].Error(), &rows[i]); err != nil {
+				return err
+			}
+			bad = append(bad, row)
 		}
 		w.Order = slices.DeleteFunc(ordered(w, &c.windows.order), func(at int32) bool {
-			return w.RowOf(int(at)) == row
+			_, is := slices.BinarySearch(bad, w.RowOf(int(at)))
+			return is
 		})
-		before = *w
+		before, c.bad.failing = *w, true
 	}
 	return nil
 }
@@ -140,8 +155,12 @@ func ordered(w *tensor.Window, into *[]int32) []int32 {
 // may not be.
 func (c *computer) leaveOut(w *tensor.Window, err error) error {
 	bad, ok := errors.AsType[*tensor.BadRowsError](err)
-	if !ok || c.bad.counted {
+	if !ok {
 		return err
+	}
+	if c.bad.counted && c.bad.allowed > 0 {
+		return fmt.Errorf("on_error lets rows be left out, but not where they were counted before they are read, and "+
+			"counting did not see this one: use last_batch: pad or uneven, with order: fast: %w", err)
 	}
 	for i := range c.bad.rows { // whose places the rows that are left out were counted for
 		r := &c.bad.rows[i]

@@ -18,14 +18,12 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// faulty is a decoder that cannot decode some rows, or tells of these by Rest alone.
+// faulty is a decoder that cannot decode some rows.
 type faulty struct {
 	formats.Decoder
 	bad  func(row int64) bool // of the file
 	next int64                // row of the file, by Skip and Next
-	late bool
 	told []decode.Fault
-	seen int
 }
 
 func (f *faulty) Skip(rows int) error {
@@ -41,69 +39,81 @@ func (f *faulty) Next(rows int) ([]*vector.Vector, error) {
 			f.told = append(f.told, decode.Fault{Row: row, Err: fmt.Errorf("column ids: broken at byte %d", row)})
 		}
 	}
-	f.next, f.seen = f.next+int64(rows), 0
-	if !f.late {
-		f.seen = len(f.told)
+	f.next += int64(rows)
+	if late, ok := f.Decoder.(formats.Late); ok && err == nil {
+		vectors, err = late.Rest()
 	}
 	return vectors, err
 }
 
-func (f *faulty) DecodeFirst([]int) {} // the decoder was told
-
-func (f *faulty) Rest() ([]*vector.Vector, error) {
-	f.seen = len(f.told)
-	return f.Decoder.(formats.Late).Rest()
-}
-
-var _ formats.Late = &faulty{}
-
-func (f *faulty) Faults() []decode.Fault { return f.told[:f.seen] }
+func (f *faulty) Faults() []decode.Fault { return f.told }
 
 // badIn says which rows of a file are bad, and where that shows.
-// Of layout and other, each is about a tensor of its own.
-type badIn struct{ decoding, calling, layout, other func(row int64) bool }
+// Of layout and other, each is about a tensor of its own, made by functions that fail in calling and again.
+type badIn struct{ decoding, calling, again, layout, other func(row int64) bool }
 
 func (b badIn) row(row int64) bool {
-	return b.decoding(row) || b.calling(row) || b.layout(row) || b.other(row)
+	return b.decoding(row) || b.calling(row) || b.again(row) || b.layout(row) || b.other(row)
 }
 
 func every(n, at int64) func(int64) bool { return func(row int64) bool { return row%n == at } }
 
 // fussy makes some rows null.
 func (b badIn) fussy(ctx context.Context, c *transform.Call) error {
-	never := func(int64) bool { return false }
-	return badIn{calling: never, layout: b.other}.picky(ctx, c)
+	return badIn{calling: b.again, layout: b.other}.picky(ctx, c)
 }
 
 // picky fails on some rows, and makes others null.
 func (b badIn) picky(_ context.Context, c *transform.Call) error {
 	out := c.Out[0]
-	out.Rows, out.I32, out.Valid = c.N, make([]int32, c.N), make([]uint64, vector.Words(c.N))
+	out.I32, out.Valid = nil, make([]uint64, vector.Words(c.N))
 	for i := range c.N {
 		row := c.Rows.Row(i)
 		if b.calling(row) {
-			return &transform.RowError{Row: i, What: "fails: ValueError", Own: true}
+			failed := transform.RowError{Row: i, What: "fails: ValueError", Own: true}
+			if len(c.Failed) == c.Skip {
+				return &transform.RowsError{Rows: append(c.Failed, failed)}
+			}
+			c.Failed = append(c.Failed, failed)
+			continue
 		}
-		if out.I32[i] = int32(row); !b.layout(row) {
-			out.Valid[i>>6] |= 1 << (i & 63)
+		if !b.layout(row) {
+			out.Valid[len(out.I32)>>6] |= 1 << (len(out.I32) & 63)
 		}
+		out.I32 = append(out.I32, int32(row))
 	}
+	out.Rows = len(out.I32)
 	return nil
 }
 
+// once has a function fail that is called on a row a second time.
+func once(f func(context.Context, *transform.Call) error) func(context.Context, *transform.Call) error {
+	called := map[int64]bool{}
+	return func(ctx context.Context, c *transform.Call) error {
+		for i := range c.N {
+			row := c.Rows.Row(i)
+			if called[row] {
+				return fmt.Errorf("row %d comes again", row)
+			}
+			called[row] = true
+		}
+		return f(ctx, c)
+	}
+}
+
 // badStream opens a stream of a program whose labels, which may have no nulls, are what picky and fussy make.
-func badStream(t *testing.T, p *Pipeline, of *pb.Ticket, program *pb.Program, bad badIn, late bool, at Cursor) *Stream {
+func badStream(t *testing.T, p *Pipeline, of *pb.Ticket, program *pb.Program, bad badIn, at Cursor) *Stream {
 	t.Helper()
 	of.Code = &pb.StoredCode{}
 	withPython(p, &fakePython{functions: map[string]func(context.Context, *transform.Call) error{
-		"picky": bad.picky, "fussy": bad.fussy,
+		"picky": once(bad.picky), "fussy": once(bad.fussy),
 	}})
 	s, err := p.Open(t.Context(), of, program, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := s.layout.start.extent
-	f := &faulty{Decoder: s.computer.decoder, bad: bad.decoding, late: late}
+	f := &faulty{Decoder: s.computer.decoder, bad: bad.decoding}
 	if first < len(of.GetExtents()) {
 		f.next = of.GetExtents()[first].GetFirstRow() // Reset's Skip comes on top
 	}
@@ -134,8 +144,10 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 		program.Shuffle = rapid.Bool().Draw(rt, "shuffle")
 		program.Filter = rapid.SampledFrom([]string{"", "label == 1", "price > 0.5", "label > 7"}).Draw(rt, "filter")
 		n := func(name string) int64 { return rapid.SampledFrom([]int64{1, 2, 7, 1000}).Draw(rt, name) }
-		bad := badIn{every(n("decoding"), 0), every(n("calling"), 1), every(n("layout"), 1), every(n("other"), 0)}
-		late := rapid.Bool().Draw(rt, "late")
+		bad := badIn{
+			every(n("decoding"), 0), every(n("calling"), 1), every(n("again"), 2), every(n("layout"), 1),
+			every(n("other"), 0),
+		}
 		plain, _, err := collect(t.Context(), newPipeline(&store, 2000), ticket, program, Cursor{})
 		if err != nil {
 			rt.Fatal(err)
@@ -149,7 +161,7 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 		read := func(at Cursor) told {
 			out := told{skipped: map[uint32][]uint64{}, before: map[uint32]uint32{}}
 			p := newPipeline(&store, rapid.Int64Range(1, 4000).Draw(rt, "batch"))
-			s := badStream(t, p, ticket, program, bad, late, at)
+			s := badStream(t, p, ticket, program, bad, at)
 			defer s.Close()
 			next := at
 			err := s.Run(t.Context(), func(_ context.Context, b Batch) error {
@@ -195,7 +207,7 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 		for _, r := range plain {
 			if !bad.row(r.source) {
 				want = append(want, r.source)
-			} else if late || !bad.decoding(r.source) {
+			} else if !bad.decoding(r.source) {
 				skips++
 			}
 		}
@@ -214,7 +226,7 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 			rows += g
 		}
 		for row := range int64(rows) {
-			if !late && bad.decoding(row) {
+			if bad.decoding(row) {
 				skips++
 			}
 		}
@@ -264,26 +276,55 @@ func TestBadRowsThatEndStreams(t *testing.T) {
 		counted bool
 		says    string
 	}{
-		"none may be":       {0, badIn{every(20, 7), never, never, never}, false, "mem://f.parquet row 7: column ids: broken"},
-		"too many":          {2, badIn{every(20, 7), never, never, never}, false, "mem://f.parquet row 47: column ids"},
-		"too many fail":     {2, badIn{never, every(20, 7), never, never}, false, "row 47 fails: ValueError"},
-		"too many in all":   {2, badIn{every(100, 7), every(50, 8), never, never}, false, "row 58 fails: ValueError"},
-		"no label":          {1, badIn{never, never, every(20, 7), never}, false, "row 27 is null"},
-		"not counted":       {9, badIn{never, never, every(20, 7), never}, true, "row 7 is null"},
-		"otherwise counted": {9, badIn{never, every(20, 7), never, never}, true, "row 7 fails: ValueError"},
+		"none may be":       {0, badIn{decoding: every(20, 7)}, false, "mem://f.parquet row 7: column ids: broken"},
+		"too many":          {2, badIn{decoding: every(20, 7)}, false, "3 rows of a window are bad, and on_error lets 2"},
+		"too many are":      {2, badIn{decoding: every(20, 7)}, false, "mem://f.parquet row 47: column ids"},
+		"too many fail":     {2, badIn{calling: every(20, 7)}, false, "row 47 fails: ValueError"},
+		"too many in all":   {2, badIn{decoding: every(100, 7), calling: every(50, 8)}, false, "row 58 fails: ValueError"},
+		"no label":          {1, badIn{layout: every(20, 7)}, false, "row 27 is null"},
+		"not counted":       {9, badIn{layout: every(20, 7)}, true, "counting did not see this one"},
+		"otherwise counted": {9, badIn{calling: every(20, 7)}, true, "row 7 fails: ValueError"},
 	} {
+		for _, f := range []*func(int64) bool{
+			&c.bad.decoding, &c.bad.calling, &c.bad.again, &c.bad.layout, &c.bad.other,
+		} {
+			if *f == nil {
+				*f = never
+			}
+		}
 		t.Run(name, func(t *testing.T) {
 			ticket := shard(t, &store, 100, 100)
 			ticket.SkipRows = c.skip
 			if c.counted {
 				ticket.Extents[0].Outputs = []uint32{100}
 			}
-			s := badStream(t, newPipeline(&store, 500), ticket, withPicky(pipelinetest.Program()), c.bad, false, Cursor{})
+			s := badStream(t, newPipeline(&store, 500), ticket, withPicky(pipelinetest.Program()), c.bad, Cursor{})
 			defer s.Close()
 			err := s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %s", err, c.says)
 			}
 		})
+	}
+}
+
+// A function that fails on another row each time is not called for as many times as there are rows.
+func TestRowsThatFailOneByOne(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 100, 100)
+	ticket.SkipRows, ticket.Code = 1000, &pb.StoredCode{}
+	p := newPipeline(&store, 500)
+	calls := 0
+	withPython(p, &fakePython{functions: map[string]func(context.Context, *transform.Call) error{
+		"moody": func(context.Context, *transform.Call) error {
+			calls++
+			return &transform.RowError{What: "fails: ValueError", Own: true}
+		},
+	}})
+	program := pipelinetest.Program()
+	program.Outputs[3].Slots[0] = call(program, "moody", []uint32{pipelinetest.Label}, &pb.Type{Kind: pb.Kind_INT32})
+	_, _, err := collect(t.Context(), p, ticket, program, Cursor{})
+	if err == nil || !strings.Contains(err.Error(), "64 times so far; does a function fail at random?") || calls != 64 {
+		t.Errorf("%d calls: %v", calls, err)
 	}
 }

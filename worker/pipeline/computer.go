@@ -71,6 +71,7 @@ func (c *computer) askFor(ctx context.Context, wait func() error) {
 	}
 	c.chain.Ask(transform.Ask{
 		Session: c.ticket.GetSession(), Scratch: c.pictures.Take, Result: result, Wait: wait,
+		Skip: func() int { return c.bad.left() },
 	})
 }
 
@@ -85,12 +86,8 @@ func (c *computer) moveCursor(ctx context.Context, window uint32, out chan<- Bat
 		return err
 	}
 	c.builder.Empty(b)
-	meta := &pb.BatchMeta{Window: window - 1, Last: true}
-	if c.sent.Window == window-1 {
-		meta.K = c.sent.K
-	}
 	c.sent = Cursor{Window: window}
-	return offer(ctx, out, Batch{Batch: b, Meta: meta})
+	return offer(ctx, out, Batch{Batch: b, Meta: &pb.BatchMeta{Window: window - 1, Last: true}})
 }
 
 // sayNothing sends a batch without rows that moves no cursor, so that a trainer does not take the stream for dead while
@@ -121,6 +118,9 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 // cut sends output rows of a window, from a cursor in it to its end, as batches of about the configured size. What the
 // trainer has of a window is made once more where rows may be left out: that shows which are.
 func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
+	if uint64(w.Len()) < at.K {
+		return c.short(w, at)
+	}
 	from, ended := at.K, false
 	if c.bad.most > 0 {
 		from = 0
@@ -153,13 +153,17 @@ func (c *computer) cut(ctx context.Context, w *tensor.Window, at Cursor, out cha
 		}
 		ended = meta.GetLast()
 	}
-	if rows := uint64(w.Len()); rows < at.K {
-		return &ShortError{Window: at.Window, Rows: rows, Taken: at.K, By: c.chain.Barriers()}
+	if uint64(w.Len()) < at.K {
+		return c.short(w, at)
 	}
 	if ended || from == 0 && len(c.bad.rows) == 0 {
 		return nil
 	}
 	return c.end(ctx, Cursor{Window: at.Window, K: from}, out) // there are no more rows, which nothing said yet
+}
+
+func (c *computer) short(w *tensor.Window, at Cursor) error {
+	return &ShortError{Window: at.Window, Rows: uint64(w.Len()), Taken: at.K, By: c.chain.Barriers()}
 }
 
 // piece makes a batch of a window's output rows from one on, of at most so many.

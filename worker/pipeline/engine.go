@@ -16,15 +16,16 @@ import (
 
 // engine is what a stream works with, compiled of its program, and its memory but for chunks.
 type engine struct {
-	decoder formats.Decoder
-	filter  *rowfilter.Program // nil: all rows
-	expr    *filter.Expr       // that filter was compiled of
-	chain   *transform.Chain
-	builder *tensor.Builder // nil: no batches are made
-	reads   []bool          // for each source, whether it is for more than to choose rows
-	windows windowScratch
-	bad     badRows
-	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
+	decoder   formats.Decoder
+	constants constants
+	filter    *rowfilter.Program // nil: all rows
+	expr      *filter.Expr       // that filter was compiled of
+	chain     *transform.Chain
+	builder   *tensor.Builder // nil: no batches are made
+	reads     []bool          // for each source, whether it is for more than to choose rows
+	windows   windowScratch
+	bad       badRows
+	extra     map[*tensor.Batch]int64 // what each batch has beyond the usual
 }
 
 // compile makes the engine of a stream's program, for batches or for none.
@@ -48,16 +49,20 @@ func (e *engine) compile(program *pb.Program, kind string, batches bool) (err er
 		}
 	}
 	e.reads = reads(program)
-	if e.decoder, err = formats.New(kind, program.GetSources()); err != nil {
+	own := format.OwnOf(program.GetSources())
+	if e.decoder, err = formats.New(kind, own.Sources); err != nil {
 		return err
 	}
+	e.constants = constants{Own: own, memory: e.decoder.Memory()}
 	if err := e.compileFilter(program); err != nil {
 		return err
 	}
 	decoder, ok := e.decoder.(formats.Early)
 	for i := range program.GetSources() {
-		if early, has := e.chain.Early(i); ok && has && (e.filter == nil || !slices.Contains(e.filter.Columns(), i)) {
-			decoder.TakeEarly(i, early)
+		early, has := e.chain.Early(i)
+		at, own := own.Place(i)
+		if ok && has && own && (e.filter == nil || !slices.Contains(e.filter.Columns(), i)) {
+			decoder.TakeEarly(at, early)
 		}
 	}
 	return nil
@@ -67,7 +72,7 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	late, isLate := e.decoder.(formats.Late)
 	if program.GetFilter() == "" {
 		if isLate && e.chain.Selects() {
-			late.DecodeFirst(e.chain.SelectsBy())
+			late.DecodeFirst(e.constants.Places(e.chain.SelectsBy()))
 		}
 		return nil
 	}
@@ -86,10 +91,10 @@ func (e *engine) compileFilter(program *pb.Program) (err error) {
 	e.expr = expr
 	e.chain.Keep(e.filter.Bytes())
 	if isLate {
-		late.DecodeFirst(e.choosing())
+		late.DecodeFirst(e.constants.Places(e.choosing()))
 	}
 	if coded, ok := e.decoder.(formats.Coded); ok {
-		coded.AsCodes(e.unread())
+		coded.AsCodes(e.constants.Places(e.unread()))
 	}
 	return nil
 }
@@ -138,7 +143,7 @@ func (e *engine) choice() format.Filter {
 	if e.filter == nil {
 		return format.Filter{}
 	}
-	return format.Filter{Expr: e.expr, Sources: e.filter.Columns()}
+	return format.Filter{Expr: e.expr, Sources: e.constants.Places(e.filter.Columns())}
 }
 
 // beyond is what all batches have beyond the usual.

@@ -65,7 +65,7 @@ func windows(g *pb.Extent) int64 {
 
 // layout says how a shard lies in its file, and what is read of it at once.
 type layout struct {
-	file   format.Bound
+	file   *format.Listed
 	groups []*pb.Extent // of the ticket
 	start  start
 	how    storage.Reading

@@ -98,7 +98,7 @@ const maxIndexes = 16 << 20
 // cursor. It returns nil if there are none, if the file does not tell, or if to ask is not worth it. What it returns is
 // counted, as long as its unit is there.
 func (r *reader) selectWindows(ctx context.Context, g *pb.Extent, skip int64) format.Selection {
-	indexed, ok := r.layout.file.(format.Indexed)
+	indexed, ok := r.layout.file.Bound.(format.Indexed)
 	if !ok || r.filter.Expr == nil && skip == 0 {
 		return nil
 	}

@@ -24,7 +24,8 @@ func checkTicket(f format.File, t *pb.Ticket) error {
 		if byTicket {
 			continue
 		}
-		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 || g.GetBytes() != 0 {
+		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 || g.GetBytes() != 0 ||
+			g.GetShared() != 0 || g.GetOver() != 0 {
 			return fmt.Errorf("%s: the ticket has places of extents, which the file has itself: %w", uri, ErrProgram)
 		}
 		name := format.Name(f, int(g.GetIndex()))

@@ -66,9 +66,12 @@ func (c *computer) begin(g *extent) error {
 		if owner, ok := c.decoder.(formats.Owner); ok {
 			owner.OwnChunks(g.apart)
 		}
-		err := c.decoder.Reset(c.ticket.GetFile().GetUri(), c.layout.file, int(g.GetIndex()), g.sources)
+		err := c.decoder.Reset(c.ticket.GetFile().GetUri(), c.layout.file.Bound, int(g.GetIndex()), g.sources)
 		if selective, ok := c.decoder.(formats.Selective); ok && err == nil && g.selection != nil {
 			err = selective.Select(g.selection)
+		}
+		if err == nil {
+			err = c.constants.begin(c.layout.file)
 		}
 		if err != nil {
 			return err
@@ -87,12 +90,15 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
-	err := stats.timed(&stats.decode, func() (err error) {
-		w.Slots, err = c.decoder.Next(n)
+	err := stats.timed(&stats.decode, func() error {
+		own, err := c.decoder.Next(n)
+		if err == nil {
+			w.Slots, err = c.constants.join(own, n)
+		}
 		return err
 	})
 	if err == nil {
-		err = c.faults(w, false)
+		err = c.faults(w)
 	}
 	if err != nil {
 		return nil, err
@@ -115,13 +121,13 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 	stats := c.stats
 	if late, ok := c.decoder.(formats.Late); ok {
-		err := stats.timed(&stats.decode, func() (err error) {
-			w.Slots, err = late.Rest()
+		err := stats.timed(&stats.decode, func() error {
+			own, err := late.Rest()
+			if err == nil {
+				w.Slots, err = c.constants.join(own, w.Rows)
+			}
 			return err
 		})
-		if err == nil {
-			err = c.faults(w, true)
-		}
 		if err != nil {
 			return err
 		}
@@ -135,7 +141,7 @@ func (c *computer) steps(ctx context.Context, w *tensor.Window) error {
 	if c.chain.Calls() {
 		return c.calls(ctx, w)
 	}
-	if c.few(w) {
+	if c.few(w) || c.bad.failing {
 		return c.transformExcerpt(ctx, w)
 	}
 	err := c.transform(ctx, w)

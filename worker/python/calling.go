@@ -1,9 +1,11 @@
 package python
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -51,7 +53,7 @@ func (f *function) broken(q *process, how string) *diedError {
 
 // run calls the function, which the process has, and returns its last answer.
 func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error) {
-	r := request{Kind: askCall, Function: q.made[f.id], Rows: c.N}
+	r := request{Kind: askCall, Function: q.made[f.id], Rows: c.N, Skip: c.Skip}
 	var files []int
 	size := 0
 	for _, v := range c.In {
@@ -86,8 +88,12 @@ func (f *function) run(w *waiter, q *process, c *transform.Call) (*answer, error
 	}
 	r.Places = lay.places
 	a, err := f.ask(w, q, &r, f.timeout, files...)
-	for err == nil && a.Kind == sayNeed {
-		a, err = f.grow(w, q, a.Bytes)
+	for err == nil && (a.Kind == sayNeed || a.Kind == sayOn) {
+		if a.Kind == sayNeed {
+			a, err = f.grow(w, q, a.Bytes)
+		} else {
+			a, err = f.answer(w, q, f.timeout)
+		}
 	}
 	return a, err
 }
@@ -157,11 +163,14 @@ func (f *function) done(q *process, c *transform.Call, a *answer) error {
 	}
 	parents, places, err := f.parents.take(c.N, a.Rows, from, a.Places, c.Room)
 	if c.Parents = parents; err == nil {
-		rows := c.N
+		rows := c.N - len(a.Failed)
 		if parents != nil {
 			rows = len(parents)
 		}
 		err = take(f.results, c.Out, rows, from, places, c.Room)
+	}
+	if err == nil {
+		err = f.spared(c, a)
 	}
 	if errors.Is(err, errPlaces) {
 		return f.broken(q, "gave results that are none: "+err.Error())
@@ -169,13 +178,43 @@ func (f *function) done(q *process, c *transform.Call, a *answer) error {
 	return err
 }
 
+// spared takes the rows that failed.
+func (f *function) spared(c *transform.Call, a *answer) error {
+	if len(a.Failed) > c.Skip {
+		return fmt.Errorf("%w: %d rows failed, where %d may", errPlaces, len(a.Failed), c.Skip)
+	}
+	c.Failed = make([]transform.RowError, 0, len(a.Failed)+1)
+	for i := range a.Failed {
+		of := &a.Failed[i]
+		if of.Row == nil || *of.Row < 0 || *of.Row >= c.N {
+			return fmt.Errorf("%w: a row failed that there is not", errPlaces)
+		}
+		what := "fails, as others of its window"
+		if of.Type != "" || of.Message != "" {
+			what = "fails: " + f.error(of).Error()
+		}
+		c.Failed = append(c.Failed, transform.RowError{Row: *of.Row, What: what, Own: true})
+	}
+	return nil
+}
+
+func (f *function) error(r *raise) *FunctionError {
+	return &FunctionError{Op: f.caller.op, What: r.exception(), Traceback: r.Traceback}
+}
+
 // raised is what the function raised, or did wrong.
 func (f *function) raised(c *transform.Call, a *answer) error {
-	err := &FunctionError{Op: f.caller.op, What: a.exception(), Traceback: a.Traceback}
-	if a.Row != nil && *a.Row >= 0 && *a.Row < c.N {
-		return &transform.RowError{Row: *a.Row, What: "fails: " + err.Error(), Own: a.Own}
+	err := f.error(&a.raise)
+	if a.Row == nil || *a.Row < 0 || *a.Row >= c.N {
+		return err
 	}
-	return err
+	row := transform.RowError{Row: *a.Row, What: "fails: " + err.Error(), Own: a.Own}
+	if !a.Own || len(a.Failed) == 0 || f.spared(c, a) != nil {
+		return &row
+	}
+	all := append(c.Failed, row) // one more than may fail
+	slices.SortFunc(all, func(a, b transform.RowError) int { return cmp.Compare(a.Row, b.Row) })
+	return &transform.RowsError{Rows: all}
 }
 
 // segments is how many bytes a process's segments have.

@@ -834,6 +834,52 @@ func TestRowsThatFunctionsChooseAndMake(t *testing.T) {
 	}
 }
 
+// Rows that fail are told of in one call, where they may be left out, and the others' results are there: by rows, and of
+// functions by arrays, which are called with parts. One more than may fail is an error about it, and so is what the
+// machine is to blame for.
+func TestRowsThatFail(t *testing.T) {
+	const arrow, numpy, rows = pb.Style_ARROW, pb.Style_NUMPY, pb.Style_ROWS
+	for _, c := range []struct {
+		name  string
+		style pb.Style
+		kind  pb.FunctionKind
+		skip  int
+		want  string
+	}{
+		{"bad_rows", rows, pb.FunctionKind_MAP, 2, "[0 1 2 5 6] [3 4] ValueError: bad row"},
+		{"bad_rows", rows, pb.FunctionKind_MAP, 1, "row 3, row 4 fails: the result: found string, wanted int64"},
+		{"bad_rows", rows, pb.FunctionKind_MAP, 0, "row 3 fails: ValueError: bad row"},
+		{"bad_among", numpy, pb.FunctionKind_MAP, 2, "[0 1 2 5 6] [3 4] ValueError: bad row"},
+		{"bad_among", numpy, pb.FunctionKind_MAP, 1, "row 3, row 4 fails: the result: found string, wanted int64"},
+		{"bad_parts", rows, pb.FunctionKind_FLAT_MAP, 2, "[0 0 1 1 2 2 5 5 6 6] [3 4] ValueError: bad row"},
+		{"bad", arrow, pb.FunctionKind_MAP, 7, "[] [0 1 2 3 4 5 6] ValueError: bad text"},
+		{"damaged", rows, pb.FunctionKind_MAP, 7, "[] [0 1 2 3 4 5 6] OSError: image file is truncated"},
+		{"absent", rows, pb.FunctionKind_MAP, 7, "row 0 fails: FileNotFoundError: "},
+	} {
+		o := op{name: c.name, style: c.style, in: []spec.Type{int64s}, out: []spec.Type{int64s}, skip: c.skip}
+		if c.kind == pb.FunctionKind_FLAT_MAP {
+			o.out = append(o.out, strings_)
+			o.more = func(f *pb.Function) { f.Kind = c.kind }
+		}
+		made, err := o.call(t, numbered(7))
+		got := fmt.Sprint(err)
+		if all, ok := errors.AsType[*transform.RowsError](err); ok {
+			got = fmt.Sprintf("row %d, %v", all.Rows[0].Row, &all.Rows[1])
+		}
+		if err == nil {
+			var failed []int
+			for _, row := range made.Failed {
+				failed = append(failed, row.Row)
+			}
+			got = fmt.Sprint(made.Out[0].I64, " ", failed, strings.TrimPrefix(made.Failed[0].What, "fails:"))
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s of %d: %s, want %s", c.name, c.skip, got, c.want)
+		}
+	}
+	wholesome(t)
+}
+
 // Pictures come as arrays of their sizes; those that take more than the process may have are no call.
 func TestPicturesCross(t *testing.T) {
 	photo := spec.Type{Kind: pb.Kind_PICTURE, Picture: spec.Picture{Channels: 1}}
@@ -889,10 +935,11 @@ func TestSeedsCross(t *testing.T) {
 // What an answer says of the number of its rows is not relied on.
 func TestHostileNumbersOfRows(t *testing.T) {
 	for said, want := range map[string]string{
-		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:            "5 rows of 1",
-		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`:           "-1 rows of 1",
-		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:                 "1 rows of 1, with 0 places",
-		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [1099511627776, 4]}`: "buffer", // beyond any segment
+		`{"kind": "done", "number": NUMBER, "rows": 5, "places": [0, 20]}`:                "5 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": -1, "places": [0, 20]}`:               "-1 rows of 1",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": []}`:                     "1 rows of 1, with 0 places",
+		`{"kind": "done", "number": NUMBER, "rows": 1, "places": [1099511627776, 4]}`:     "buffer", // beyond any segment
+		`{"kind": "done", "number": NUMBER, "rows": 0, "places": [0, 0], "failed": [{}]}`: "1 rows failed, where 0 may",
 	} {
 		o := op{name: "says", in: []spec.Type{strings_}, more: func(f *pb.Function) { f.Kind = pb.FunctionKind_FILTER }}
 		_, err := o.call(t, words(said))

@@ -176,6 +176,8 @@ type op struct {
 	shape []int32 // of the first result
 	from  string  // namespace
 
+	skip int // rows that may fail
+
 	identity *pb.Code
 }
 
@@ -264,6 +266,7 @@ func (o op) call(t testing.TB, in ...*vector.Vector) (*transform.Call, error) {
 	f := o.open(t, ours.pool)
 	defer f.Close()
 	c := callOf(o.out, in...)
+	c.Skip = o.skip
 	return c, f.Call(t.Context(), c)
 }
 

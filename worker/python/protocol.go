@@ -25,7 +25,7 @@ const (
 	askLoad = "load" // the code, in the file, or functions by name: loaded, differs, failed
 	askList = "list" // what functions by name are: listed, absent, stale, failed
 	askMake = "make" // a function of it: made, failed
-	askCall = "call" // a function: need, done, raised
+	askCall = "call" // a function: on, need, done, raised
 	askRoom = "room" // goes on with a call that said need; of 0 bytes: ends it without an answer
 
 	sayHello   = "hello" // first of all
@@ -37,6 +37,7 @@ const (
 	sayMade    = "made"
 	sayFailed  = "failed"
 	sayNeed    = "need"
+	sayOn      = "on" // it goes on with a part of the rows, which has all of a call's time
 	sayDone    = "done"
 	sayRaised  = "raised"
 )
@@ -72,6 +73,7 @@ type request struct {
 	Rng   bool                       `json:"rng,omitempty"`   // each call has a column of seeds, behind the inputs
 
 	Rows   int     `json:"rows"`
+	Skip   int     `json:"skip,omitempty"`   // how many of them may fail by themselves; more is said of the next one
 	Places []int64 `json:"places,omitempty"` // of the inputs: see places
 	In     int     `json:"in,omitempty"`     // a new segment of so many bytes takes the place of the one there was
 	Out    int     `json:"out,omitempty"`
@@ -103,16 +105,22 @@ type answer struct {
 	Rows   int     `json:"rows"`   // of the results
 	Kept   bool    `json:"kept"`   // something of the inputs is still in use: they must stay as they are
 	Nanos  int64   `json:"ns"`     // the function's own time
+	Failed []raise `json:"failed"` // rows of which there are no results, ascending; the first ones have words
 
+	raise
+	Own bool `json:"own"` // the row's values make it so
+}
+
+// raise is an exception.
+type raise struct {
 	Type      string `json:"type"` // of the exception; "": the function's results are not as they were declared
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
 	Row       *int   `json:"row"` // of the inputs, at which it failed, if that is known
-	Own       bool   `json:"own"` // the row's values make it so
 }
 
 // exception is an exception as it stands in messages.
-func (a *answer) exception() string {
+func (a *raise) exception() string {
 	switch {
 	case a.Type == "":
 		return a.Message

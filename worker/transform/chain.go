@@ -79,6 +79,7 @@ type Ask struct {
 	Result  func(bytes int64) error // of a step's result that may be far larger than the sources let expect
 	Scratch func(bytes int64) error // beyond Chain.Scratch, which it is part of from then on
 	Wait    func() error            // Call.Wait
+	Skip    func() int              // Call.Skip; nil: none may fail
 	Session string                  // Call.Session
 }
 
@@ -198,7 +199,7 @@ func (c *Chain) Run(ctx context.Context, sources []*vector.Vector) ([]*vector.Ve
 				c.report(last)
 			}
 			if err := c.runStep(ctx, s, slots, rows); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
+				return nil, c.placed(s.label, err)
 			}
 			last = at
 		}
@@ -233,14 +234,6 @@ func (c *Chain) report(step int) {
 	if c.ran != nil {
 		c.ran(step)
 	}
-}
-
-// placed names the row of the file that an error is about, where it is about one of the vectors.
-func (c *Chain) placed(err error) error {
-	if at, ok := errors.AsType[*RowError](err); ok {
-		return &RowError{Row: int(c.rows.Row(at.Row)), What: at.What, Own: at.Own}
-	}
-	return err
 }
 
 // runStep runs a step; if it borrows, on memory that nobody reads any more.
@@ -375,16 +368,6 @@ func (s *step) size() (bytes int64, err error) {
 	}
 	return bytes, nil
 }
-
-// RowError is about one row: a kernel's names that of its vectors, Run's that of the file.
-type RowError struct {
-	Row  int
-	What string // "has 3 ids and 2 scores": what is wrong with the row
-	// Own says that the row's own values make it so, on any worker: without it, the others are well.
-	Own bool
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("row %d %s", e.Row, e.What) }
 
 // wellFormed checks the lengths of a kernel's result, so that those who read it need not fear an op's mistake.
 func wellFormed(v *vector.Vector, t spec.Type, rows int) error {

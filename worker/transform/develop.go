@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,8 @@ func (c *Chain) develop(ctx context.Context, s *step, slots []*vector.Vector, ro
 
 // print makes the pixels of all rows.
 func (c *Chain) print(ctx context.Context, d *darkroom, v *vector.Vector) error {
-	if err := c.measure(d, v); err != nil {
+	var bad failing
+	if err := c.measure(d, v, &bad); err != nil {
 		return err
 	}
 	pixels := int(d.made.Ends[v.Rows])
@@ -123,11 +125,14 @@ func (c *Chain) print(ctx context.Context, d *darkroom, v *vector.Vector) error 
 			said = end
 		}
 		if err := v.Pictures.Make(row, images.Canvas{Bytes: data[begin:end:end]}); err != nil {
-			return c.unmade(row, err)
+			if err = bad.add(c.unmade(row, err)); err != nil {
+				return err
+			}
 		}
 	}
 	d.made.Data = data
-	return nil
+	slices.SortFunc(bad.rows, func(a, b RowError) int { return cmp.Compare(a.Row, b.Row) })
+	return bad.err()
 }
 
 // unmade is why a picture cannot be made: because of its bytes, or for want of memory.
@@ -138,8 +143,8 @@ func (c *Chain) unmade(row int, err error) error {
 	return fmt.Errorf("row %d: %w", c.rows.Row(row), err)
 }
 
-// measure finds how large the pictures become. Of null ones there is nothing.
-func (c *Chain) measure(d *darkroom, v *vector.Vector) error {
+// measure finds how large the pictures become. Of null ones there is nothing, nor of bad ones.
+func (c *Chain) measure(d *darkroom, v *vector.Vector, bad *failing) error {
 	known := v.Type.Picture
 	made := vector.Vector{Type: v.Type, Rows: v.Rows, Valid: v.Valid, Data: d.made.Data}
 	made.Ends, d.sizes = vector.Grow(d.made.Ends, v.Rows+1), vector.Grow(d.sizes, 2*v.Rows)
@@ -152,7 +157,10 @@ func (c *Chain) measure(d *darkroom, v *vector.Vector) error {
 		} else if height == 0 {
 			var err error
 			if height, width, err = v.Pictures.Size(row); err != nil {
-				return c.unmade(row, err)
+				if err = bad.add(c.unmade(row, err)); err != nil {
+					return err
+				}
+				height, width = 0, 0
 			}
 		}
 		if total += int64(height) * int64(width) * int64(known.Channels); total > math.MaxInt32 {

@@ -48,6 +48,10 @@ type Call struct {
 	// Parents has the row of the inputs that each row of the results is of, never falling; nil: row i is of row i, as
 	// it always is of a map. A filter, which makes no results, names each row that it keeps, once.
 	Parents []int32
+	// Skip is how many rows may fail by their own values. Failed are those that did, ascending: the results have none
+	// of them, and of a map one for each other row. If one more fails, Call returns a RowsError of all.
+	Skip   int
+	Failed []RowError
 	// Room is asked before results, or what the function keeps besides, take so many bytes more than in the calls
 	// before. They are the Function's until it is closed. An error ends the call.
 	Room func(bytes int64) error
@@ -81,6 +85,8 @@ type calling struct {
 	darkrooms []*darkroom
 	encoded   []uint32  // the slots of what their pictures are decoded from
 	sizes     [][]int32 // see Call
+
+	made recalled
 }
 
 // functionLabel names a step that calls a function, for messages.
@@ -207,12 +213,9 @@ func (c *Chain) keep(bytes int64) error {
 	return nil
 }
 
-// call calls a step's function on a window.
+// call calls a step's function on a window, unless it was called on its rows before.
 func (c *Chain) call(ctx context.Context, s *step, slots []*vector.Vector, rows int) error {
 	f := s.calls
-	if err := c.develop(ctx, s, slots, rows); err != nil {
-		return err
-	}
 	for i, t := range f.types {
 		f.out[i] = &s.out
 		if i > 0 {
@@ -220,16 +223,24 @@ func (c *Chain) call(ctx context.Context, s *step, slots []*vector.Vector, rows 
 		}
 		*f.out[i] = vector.Vector{Type: t}
 	}
-	wait := c.ask.Wait
-	if wait == nil {
-		wait = func() error { return nil }
+	if known, err := f.recall(s.barrier, c.rows, rows); known || err != nil {
+		return err
+	}
+	if err := c.develop(ctx, s, slots, rows); err != nil {
+		return err
 	}
 	if err := f.seed(c.rows, rows); err != nil {
 		return err
 	}
 	call := Call{
 		Rows: c.rows, N: rows, Session: c.ask.Session, In: s.in, Sizes: f.sizes, Seeds: f.seeds, Out: f.out,
-		Room: f.room, Wait: wait,
+		Room: f.room, Wait: c.ask.Wait,
+	}
+	if call.Wait == nil {
+		call.Wait = func() error { return nil }
+	}
+	if c.ask.Skip != nil {
+		call.Skip = c.ask.Skip()
 	}
 	if err := f.function.Call(ctx, &call); err != nil {
 		if at, ok := errors.AsType[*RowError](err); ok && (at.Row < 0 || at.Row >= rows) {
@@ -237,14 +248,30 @@ func (c *Chain) call(ctx context.Context, s *step, slots []*vector.Vector, rows 
 		}
 		return err
 	}
-	if f.parents = call.Parents; f.parents != nil {
-		if s.barrier == nil {
+	if err := f.check(s.barrier, &call); err != nil {
+		return err
+	}
+	f.parents = call.Parents
+	if call.Skip == 0 {
+		return nil
+	}
+	return f.keep(&call)
+}
+
+// check finds what is wrong with what a function made in a call.
+func (f *calling) check(b *barrier, c *Call) error {
+	if err := checkFailed(c); err != nil {
+		return err
+	}
+	rows := c.N - len(c.Failed)
+	if c.Parents != nil {
+		if b == nil {
 			return errors.New("a function that makes a row of each says which rows they are of")
 		}
-		if err := s.barrier.check(f.parents, rows); err != nil {
+		if err := b.check(c.Parents, c.N); err != nil {
 			return err
 		}
-		rows = len(f.parents)
+		rows = len(c.Parents)
 	}
 	for i, t := range f.types {
 		if err := sound(f.out[i], t, rows); err != nil {

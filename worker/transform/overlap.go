@@ -124,6 +124,7 @@ func (k *rowFloats) Run(out *vector.Vector, in []*vector.Vector) error {
 	out.F32 = vector.Grow(out.F32, out.Rows)
 	k.valid = copyValid(k.valid, nil, out.Rows)
 	out.Valid = nil
+	var bad failing
 	for row := range out.F32 {
 		if !complete(in, row) {
 			clearBit(k.valid, row)
@@ -132,12 +133,15 @@ func (k *rowFloats) Run(out *vector.Vector, in []*vector.Vector) error {
 		}
 		x, err := k.of(in, row)
 		if err != nil {
-			return err
+			if err = bad.add(err); err != nil {
+				return err
+			}
+			continue
 		}
 		if x != x {
 			x = float32(math.NaN()) // of several that processors make
 		}
 		out.F32[row] = x
 	}
-	return nil
+	return bad.err()
 }

@@ -146,6 +146,7 @@ func (k *sorted[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 	k.valid = copyValid(k.valid, nil, v.Rows)
 	k.elemValid = copyValid(k.elemValid, nil, v.Len())
 	out.Valid, out.ElemValid = nil, nil
+	var bad failing
 	for row := range v.Rows {
 		from, end := bounds(v, row)
 		scoresFrom, scoresEnd := bounds(scores, row)
@@ -154,7 +155,9 @@ func (k *sorted[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 			clearBit(k.valid, row)
 			out.Valid = k.valid
 		case end-from != scoresEnd-scoresFrom:
-			return errUnequal(row, end-from, scoresEnd-scoresFrom)
+			if err := bad.add(errUnequal(row, end-from, scoresEnd-scoresFrom)); err != nil {
+				return err
+			}
 		default:
 			for _, r := range k.rank(scores, scoresFrom, scoresEnd) {
 				if v.ElemIsNull(from + int(r.at)) {
@@ -167,5 +170,5 @@ func (k *sorted[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 		k.offsets[row+1] = int32(len(k.values))
 	}
 	*Values[T](out), out.Offsets = k.values, k.offsets
-	return nil
+	return bad.err()
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -296,3 +299,11 @@ def test_a_batch_is_no_tuple_and_no_dictionary() -> None:
 def test_the_only_label() -> None:
     b = batch(record().select(["price"]))
     assert b.label is b.labels["price"]
+
+
+def test_what_a_batch_holds_is_known_without_pandas(tmp_path: Path) -> None:
+    """To import it takes longer than a first batch."""
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas is imported')")
+    program = "import pyarrow; from penstock._flat import Form; Form(pyarrow.schema({'a': pyarrow.float32()}))"
+    subprocess.run([sys.executable, "-c", program], check=True,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})  # fmt: skip

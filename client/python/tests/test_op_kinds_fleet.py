@@ -314,6 +314,11 @@ def test_bad_rows_are_left_out_one_by_one(rows: Path) -> None:
             raise FileNotFoundError(x)
         return x % 2 == 0
 
+    def damaged(ids: Any) -> Any:
+        if (ids % 13 == 0).any():
+            raise OSError("image file is truncated")  # as PIL says it of a row among others
+        return ids
+
     def ids(batches: Any) -> list[int]:
         return sorted(int(i) for batch in batches for i in batch.label)
 
@@ -323,6 +328,9 @@ def test_bad_rows_are_left_out_one_by_one(rows: Path) -> None:
     data = {most: penstock.Data(on_error={"skip_rows": most}) for most in (4, 5)}
     with load(rows, op("id"), data=data[5], epochs=2, **given) as loader:
         assert ids(loader) == ids(loader) == left
+    whole = penstock.op(damaged, out={"made": penstock.int64}, by="numpy")
+    with load(rows, whole("id"), data=data[5], **given) as loader:
+        assert ids(loader) == left
     with (
         load(rows, op("id"), data=data[4], **given) as loader,
         pytest.raises(DataError, match=r"epoch 1 has 5 bad rows or more(.|\n)*row \d+ fails: ZeroDivisionError"),

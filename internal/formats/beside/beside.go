@@ -7,12 +7,13 @@
 package beside
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -26,34 +27,54 @@ import (
 const Folder = "_penstock/index/"
 
 const (
-	// keptBytes bounds the packs that are kept in memory.
+	// keptBytes bounds the packs that are kept in memory, and what is known of folders.
 	keptBytes = 64 << 20
 	// keptFor is how long what a folder has is believed: others may write there meanwhile.
 	keptFor = 5 * time.Minute
-	// maxPacks bounds the packs of a folder.
-	maxPacks = 4096
+	// maxPacks bounds the packs of a folder, and maxIndexes about how many are known of it.
+	maxPacks, maxIndexes = 4096, 1 << 20
 )
 
 // Finder finds indexes beside the data.
 type Finder struct {
+	enter   func(ctx context.Context) (take func(bytes int64) error, leave func())
 	folders *lru.Cache[folderKey, *folder]
-	packs   *lru.Cache[string, map[string][]byte]
+	packs   *lru.Cache[packKey, []byte]
 }
 
 type folderKey struct{ profile, uri string }
 
-// folder is what was listed of one.
+type packKey struct{ profile, uri, etag string }
+
+// folder is what is known of one.
 type folder struct {
-	read  sync.Mutex // taken by who lists it, or reads its packs
-	when  time.Time
-	packs []*pb.File
-	err   error // of the listing
+	busy    chan struct{} // has room for who lists it, or reads its packs
+	when    time.Time     // it was listed
+	packs   map[packKey]*pb.File
+	indexes map[indexKey]place
+	err     error // of the listing
+	wrong   error // of a pack; the others are as good
 }
 
-// New returns a finder that knows nothing yet.
-func New() *Finder {
+// indexKey is a hash of a file's name and what the index is of: two in 2^64 have the same one, and an index says itself
+// what it is of.
+type indexKey [16]byte
+
+// place is where an index lies.
+type place struct {
+	pack       *pb.File
+	at, length int64
+}
+
+const (
+	folderCost = 256 // of memory, of an empty folder, or a pack
+	placeCost  = 64
+)
+
+// New returns a finder that knows nothing yet. Enter begins to read a pack, for which memory is taken until leave.
+func New(enter func(ctx context.Context) (take func(bytes int64) error, leave func())) *Finder {
 	return &Finder{
-		folders: lru.New[folderKey, *folder](keptBytes), packs: lru.New[string, map[string][]byte](keptBytes),
+		enter: enter, folders: lru.New[folderKey, *folder](keptBytes), packs: lru.New[packKey, []byte](keptBytes),
 	}
 }
 
@@ -68,77 +89,138 @@ func (f *Finder) Find(
 	}
 	dir, name := Split(file.GetUri())
 	key := folderKey{profile, dir + Folder}
-	of := f.folders.Add(key, &folder{}, int64(len(key.uri))+256)
-	of.read.Lock()
-	defer of.read.Unlock()
+	of := f.folders.Add(key, &folder{busy: make(chan struct{}, 1)}, int64(len(key.uri))+folderCost)
+	at, found, err := f.known(ctx, st, from, key, of, keyOf(name, want))
+	if err != nil || !found {
+		return nil, err
+	}
+	return f.read(ctx, st, profile, at, want)
+}
+
+// known tells where the index of a file lies in a folder, which it lists, and reads, now and then.
+func (f *Finder) known(
+	ctx context.Context, st storage.Storage, from storage.Finder, key folderKey, of *folder, want indexKey,
+) (at place, found bool, err error) {
+	select {
+	case of.busy <- struct{}{}:
+	case <-ctx.Done():
+		return at, false, context.Cause(ctx)
+	}
+	defer func() { <-of.busy }()
 	if time.Since(of.when) > keptFor {
-		of.packs, of.err = list(ctx, from, key)
+		packs, err := list(ctx, from, key)
+		if err == nil {
+			err = f.learn(ctx, st, key.profile, of, packs)
+		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return at, false, context.Cause(ctx)
 		}
-		of.when = time.Now()
-		f.folders.Resize(key, int64(len(key.uri))+256+256*int64(len(of.packs)))
+		of.err, of.when = err, time.Now()
+		f.folders.Resize(key, int64(len(key.uri))+folderCost+folderCost*int64(len(of.packs))+
+			placeCost*int64(len(of.indexes)))
 	}
-	if of.err != nil {
-		return nil, of.err
+	if at, found = of.indexes[want]; found {
+		return at, true, nil
 	}
-	return f.among(ctx, st, profile, of.packs, name, want)
+	return at, false, errors.Join(of.err, of.wrong)
 }
 
-// among finds an index among packs.
-func (f *Finder) among(
-	ctx context.Context, st storage.Storage, profile string, packs []*pb.File, name string, want index.Of,
-) (found *index.Index, err error) {
-	var wrong error
+// learn reads the packs of a folder that it did not read yet.
+func (f *Finder) learn(ctx context.Context, st storage.Storage, profile string, of *folder, packs []*pb.File) error {
+	now := map[packKey]*pb.File{}
 	for _, p := range packs {
-		indexes, err := f.pack(ctx, st, profile, p)
-		if err != nil {
-			wrong = fmt.Errorf("%s: %w", p.GetUri(), err)
-			continue
-		}
-		data, ok := indexes[name]
-		if !ok {
-			continue
-		}
-		x, err := index.Parse(data)
-		if err == nil {
-			err = x.Is(want)
-		}
-		if err == nil {
-			return x, nil
-		}
-		wrong = fmt.Errorf("%s, of %s: %w", p.GetUri(), name, err)
+		now[packKey{profile, p.GetUri(), p.GetEtag()}] = p
 	}
-	return nil, wrong
+	for key := range of.packs {
+		if now[key] == nil { // somebody removed it
+			of.packs = nil
+			break
+		}
+	}
+	if of.packs == nil {
+		of.packs, of.indexes = map[packKey]*pb.File{}, map[indexKey]place{}
+	}
+	of.wrong = nil
+	for key, p := range now {
+		if of.packs[key] != nil {
+			continue
+		}
+		if len(of.indexes) > maxIndexes {
+			return fmt.Errorf("%s: the folder has more than %d indexes: remove it, and run `penstock index` again",
+				p.GetUri(), maxIndexes)
+		}
+		err := f.pack(ctx, st, profile, of, p)
+		switch {
+		case err == nil:
+			of.packs[key] = p
+		case ctx.Err() != nil:
+			return err
+		default: // it is tried again
+			of.wrong = fmt.Errorf("%s: %w", p.GetUri(), err)
+		}
+	}
+	return nil
 }
 
-// pack reads a pack, unless it is in memory.
-func (f *Finder) pack(
-	ctx context.Context, st storage.Storage, profile string, p *pb.File,
-) (map[string][]byte, error) {
-	key := profile + "\x00" + p.GetUri() + "\x00" + p.GetEtag()
-	if kept, ok := f.packs.Get(key); ok {
-		return kept, nil
-	}
+// pack reads a pack.
+func (f *Finder) pack(ctx context.Context, st storage.Storage, profile string, of *folder, p *pb.File) error {
 	if p.GetSize() > index.MaxBytes+index.PackBytes {
-		return nil, fmt.Errorf("it has %d bytes, more than a pack has", p.GetSize())
+		return fmt.Errorf("it has %d bytes, more than a pack has", p.GetSize())
+	}
+	take, leave := f.enter(ctx)
+	defer leave()
+	if err := take(p.GetSize()); err != nil {
+		return err
 	}
 	data := make([]byte, p.GetSize())
 	if err := st.ReadAt(ctx, profile, p, data, 0); err != nil {
-		return nil, err
+		return err
 	}
 	all, err := index.Unpack(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make(map[string][]byte, len(all))
-	size := int64(len(data))
-	for _, x := range all {
-		out[x.Name] = x.Index
-		size += 128
+	for _, packed := range all {
+		x, err := index.Parse(packed.Index)
+		switch {
+		case err != nil:
+			of.wrong = fmt.Errorf("%s, of %s: %w", p.GetUri(), packed.Name, err)
+		case x.Extents() > 0: // that a file has no rows would be checked by nobody
+			of.indexes[keyOf(packed.Name, x.Of)] = place{p, packed.At, int64(len(packed.Index))}
+		}
 	}
-	f.packs.Put(key, out, size)
-	return out, nil
+	f.packs.Put(packKey{profile, p.GetUri(), p.GetEtag()}, data, p.GetSize())
+	return nil
+}
+
+// read reads an index.
+func (f *Finder) read(
+	ctx context.Context, st storage.Storage, profile string, at place, want index.Of,
+) (*index.Index, error) {
+	var data []byte
+	if pack, ok := f.packs.Get(packKey{profile, at.pack.GetUri(), at.pack.GetEtag()}); ok {
+		data = bytes.Clone(pack[at.at:][:at.length])
+	} else {
+		data = make([]byte, at.length)
+		if err := st.ReadAt(ctx, profile, at.pack, data, at.at); err != nil {
+			return nil, err
+		}
+	}
+	x, err := index.Parse(data)
+	if err == nil {
+		err = x.Is(want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, byte %d: %w", at.pack.GetUri(), at.at, err)
+	}
+	return x, nil
+}
+
+func keyOf(name string, of index.Of) (key indexKey) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %d %q %d %q", name, of.Format, of.Version, of.Options, of.Size, of.ETag)
+	copy(key[:], h.Sum(nil))
+	return key
 }
 
 func list(ctx context.Context, from storage.Finder, key folderKey) ([]*pb.File, error) {

@@ -2,9 +2,13 @@ package beside_test
 
 import (
 	"bytes"
+	"context"
+	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
@@ -26,11 +30,10 @@ func TestInABucket(t *testing.T) {
 	files, err := st.List(t.Context(), "reads", []string{"s3://data/logs/"})
 	check(t, err)
 	of := index.Of{Format: "lines", Version: 1, Size: files[0].GetSize(), ETag: files[0].GetEtag()}
-	x, err := index.NewBuilder(of).Index()
-	check(t, err)
+	x := made(t, of)
 	find := func(want index.Of) *index.Index {
 		t.Helper()
-		found, err := beside.New().Find(t.Context(), st, "reads", files[0], want)
+		found, err := beside.New(free).Find(t.Context(), st, "reads", files[0], want)
 		if found == nil && err != nil && want == of {
 			t.Fatal(err)
 		}
@@ -56,6 +59,64 @@ func TestInABucket(t *testing.T) {
 	}
 	if again, err := st.List(t.Context(), "reads", []string{"s3://data/logs/"}); err != nil || len(again) != 1 {
 		t.Errorf("the data are %v: %v", again, err)
+	}
+}
+
+// made is an index of a file of one extent.
+func made(t *testing.T, of index.Of) *index.Index {
+	t.Helper()
+	b := index.NewBuilder(of)
+	check(t, b.Add(format.Place{
+		Extent: format.Extent{Rows: 1}, Stored: storage.Range{Length: of.Size}, Bytes: of.Size,
+	}))
+	x, err := b.Index()
+	check(t, err)
+	return x
+}
+
+// free is where there is memory for any pack.
+func free(context.Context) (take func(int64) error, leave func()) {
+	return func(int64) error { return nil }, func() {}
+}
+
+// TestAmongPacks: of a folder whose name looks like a pattern, with packs of earlier versions of files and one that is
+// damaged, each index is found, by one that reads packs and by one that remembers where indexes lie. One without extents
+// is not believed. What is not there is an error that names the damaged pack.
+func TestAmongPacks(t *testing.T) {
+	dir := "file://" + t.TempDir() + "/run[1]/"
+	st, err := storage.New(storage.Config{})
+	check(t, err)
+	t.Cleanup(st.Close)
+	of := func(name, etag string) (*pb.File, index.Of) {
+		return &pb.File{Uri: dir + name, Size: 9, Etag: etag}, index.Of{Format: "lines", Version: 1, Size: 9, ETag: etag}
+	}
+	for _, etag := range []string{"old", "new"} {
+		var all []index.Packed
+		for _, name := range []string{"a", "b"} {
+			_, want := of(name, etag)
+			all = append(all, index.Packed{Name: name, Index: made(t, want).Bytes()})
+		}
+		_, none := of("none", etag)
+		empty, err := index.NewBuilder(none).Index()
+		check(t, err)
+		pack := index.Pack(append(all, index.Packed{Name: "none", Index: empty.Bytes()}))
+		check(t, beside.Write(t.Context(), st, "", dir, pack))
+	}
+	check(t, beside.Write(t.Context(), st, "", dir, []byte("damaged")))
+	finder := beside.New(free)
+	for _, name := range []string{"a", "b", "a"} {
+		for _, etag := range []string{"old", "new"} {
+			file, want := of(name, etag)
+			x, err := finder.Find(t.Context(), st, "", file, want)
+			if err != nil || x == nil || x.Of != want {
+				t.Errorf("%s of %s: %v, %v", name, etag, x, err)
+			}
+		}
+	}
+	file, want := of("none", "new")
+	if x, err := finder.Find(t.Context(), st, "", file, want); x != nil || err == nil ||
+		!strings.Contains(err.Error(), index.PackName([]byte("damaged"))) {
+		t.Errorf("one that is not there: %v, %v", x, err)
 	}
 }
 

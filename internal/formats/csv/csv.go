@@ -102,6 +102,12 @@ func (o *Opened) Columns() []spec.Column {
 // Begin is where the first record begins: behind the header.
 func (o *Opened) Begin() int64 { return o.begin }
 
+// Behind is what may be the second half of a line's end.
+func (o *Opened) Behind() int { return 1 }
+
+// Closes reports whether data ends with the first half.
+func (o *Opened) Closes(data []byte) bool { return bytes.HasSuffix(data, []byte("\r")) }
+
 // Size is about what it takes in memory.
 func (o *Opened) Size() int64 { return o.size }
 
@@ -247,6 +253,9 @@ func (f *front) names(s *settings) ([]string, error) {
 			return nil, fmt.Errorf("byte %d: %w", f.at-len(first)+f.fields.At(), err)
 		}
 		names = append(names, strings.TrimSpace(string(text)))
+		if err := records.CheckColumns(len(names)); err != nil {
+			return nil, fmt.Errorf("%w, or say dataset.format.delimiter if it has another one", err)
+		}
 		if k := guess(text); len(text) > 0 && (k == literal.String || k == literal.Binary) {
 			data = false
 		}

@@ -44,16 +44,26 @@ func texts(s ...string) *pb.Value {
 // Options are those of the format.
 func (k Kind) Options() []records.Option {
 	return []records.Option{
-		{Name: optionDelimiter, Doc: "the ASCII character between fields", Default: textValue(k.delimiter)},
-		{Name: optionQuote, Doc: "what protects a field, and is doubled within; empty: nothing does", Default: textValue(`"`)},
+		{
+			Name: optionDelimiter, Doc: "the ASCII character between fields", Default: textValue(k.delimiter),
+			Cuts: true,
+		},
+		{
+			Name: optionQuote, Doc: "what protects a field, and is doubled within; empty: nothing does",
+			Default: textValue(`"`), Cuts: true,
+		},
 		{
 			Name: optionEscape, Doc: "what has the character behind it stand for itself; empty: nothing does",
-			Default: textValue(""),
+			Default: textValue(""), Cuts: true,
 		},
-		{Name: optionComment, Doc: "what lines begin with that are left out; empty: none are", Default: textValue("")},
-		{Name: optionHeader, Doc: "whether the first record names the columns", Default: &pb.Value{
-			Kind: &pb.Value_Bool{Bool: true},
-		}},
+		{
+			Name: optionComment, Doc: "what lines begin with that are left out; empty: none are",
+			Default: textValue(""), Cuts: true,
+		},
+		{
+			Name: optionHeader, Doc: "whether the first record names the columns",
+			Default: &pb.Value{Kind: &pb.Value_Bool{Bool: true}}, Cuts: true,
+		},
 		{Name: optionNames, Doc: "the columns' names, in their order, of files without a header", Default: texts()},
 		{Name: optionNulls, Doc: "fields that stand for no value, unless they are quoted texts", Default: texts("")},
 	}

@@ -8,29 +8,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// Bind finds sources in a file as it was listed. Those that are keys of partitions are its constants, in all rows, or
-// their default in a file that has none of them. It fails if the file has such a key as a column, too: sessions take it
-// from one place.
-func Bind(listed *pb.File, f File, sources []*pb.Source) (Bound, error) {
-	with, err := Constants(listed, sources)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sources {
-		if s.GetPartition() && HasColumn(f.Columns().Schema, s.GetName()) {
-			return nil, fmt.Errorf("feature %s: it is a column of this file, but of the files with which the session "+
-				"was opened a partition key of their paths: all files of a dataset have it as a column, or none",
-				s.GetName())
-		}
-	}
-	return f.Bind(with)
-}
-
-// HasColumn reports whether a file has a column of a name, or a struct.
-func HasColumn(of spec.Schema, name string) bool {
-	return slices.ContainsFunc(of.Columns, func(c spec.Column) bool { return len(c.Path) > 0 && c.Path[0] == name })
-}
-
 // Constants are sources as a file has them: its constants stand in the places of defaults. Those that no source reads
 // are passed over: counting reads fewer than streams do.
 func Constants(listed *pb.File, sources []*pb.Source) ([]*pb.Source, error) {

@@ -53,6 +53,37 @@ type Input struct {
 	Take func(bytes int64) error
 
 	head, end []byte // nil: not read yet
+	front     *Front // nil: not decompressed yet
+}
+
+// Front is what a file's first bytes have, decompressed.
+type Front struct {
+	Data  []byte
+	Whole bool  // it is all of the file
+	Err   error // it cannot be decompressed
+}
+
+// Front returns what unpack makes of the file's first bytes, which are all of it if whole is set. It does so once.
+func (f *Input) Front(
+	ctx context.Context, unpack func(head []byte, whole bool) (*Front, error),
+) (front *Front, err error) {
+	if f.front != nil {
+		return f.front, nil
+	}
+	head, err := f.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.front, err = unpack(head, int64(len(head)) == f.File.GetSize())
+	return f.front, err
+}
+
+// Ask is Take, if there is one.
+func (f *Input) Ask(bytes int64) error {
+	if f.Take == nil {
+		return nil
+	}
+	return f.Take(bytes)
 }
 
 // Head returns the file's first bytes: as many as the constant says, or all that there are.
@@ -60,7 +91,11 @@ func (f *Input) Head(ctx context.Context) ([]byte, error) {
 	if f.head != nil {
 		return f.head, nil
 	}
-	head := make([]byte, min(f.File.GetSize(), Head))
+	n := min(f.File.GetSize(), Head)
+	if err := f.Ask(n); err != nil {
+		return nil, err
+	}
+	head := make([]byte, n)
 	if err := f.ReadAt(ctx, head, 0); err != nil {
 		return nil, err
 	}
@@ -100,7 +135,12 @@ func (f *Input) Reader(ctx context.Context) io.Reader {
 	if f.Whole() {
 		return bytes.NewReader(f.head)
 	}
-	return &reader{ctx: ctx, of: f}
+	return f.ReaderFrom(ctx, 0, streamBytes)
+}
+
+// ReaderFrom reads the file from a byte to its end, so many bytes at once at most.
+func (f *Input) ReaderFrom(ctx context.Context, at, most int64) io.Reader {
+	return &reader{ctx: ctx, of: f, at: at, most: most}
 }
 
 // Whole reports whether all of the file was read for its front.
@@ -110,14 +150,15 @@ type reader struct {
 	ctx  context.Context //nolint:containedctx // it is that of one read from front to end
 	of   *Input
 	at   int64
+	most int64
 	left []byte
 	buf  []byte
 }
 
 func (r *reader) Read(p []byte) (int, error) {
 	if len(r.left) == 0 {
-		n := min(streamBytes, r.of.File.GetSize()-r.at)
-		if n == 0 {
+		n := min(r.most, r.of.File.GetSize()-r.at)
+		if n <= 0 {
 			return 0, io.EOF
 		}
 		if int64(cap(r.buf)) < n {
@@ -164,12 +205,15 @@ type Scanned interface {
 	// Scan reads all of the file, from its front to its end, and hands on its extents in their order. What it finds
 	// depends on nothing but the file's bytes, the format's version and the dataset's options.
 	Scan(ctx context.Context, in *Input, found func(Place) error) error
+	// Most is how many extents the file may have at most.
+	Most() int64
 	// At is the file with some of the extents of its index, in order. It fails for those that cannot be the file's.
 	At(places []Place) (File, error)
 	// Place is where an extent lies.
 	Place(extent int) Place
-	// Version is that of the rule by which extents are cut.
+	// Version is that of the rule by which extents are cut, and Cuts reports whether an option of the dataset is of it.
 	Version() uint32
+	Cuts(option string) bool
 }
 
 // Place is an extent of a file that is Scanned, and where it lies.
@@ -180,11 +224,15 @@ type Place struct {
 	// Skip is how many bytes are to be left out in front of its rows, once they are decompressed, and Bytes how many
 	// these have then.
 	Skip, Bytes int64
+	// Shared is how many of the stored bytes, from the last one backwards, are the next extent's too, and Over how many
+	// of this one's rows lie in them, decompressed.
+	Shared, Over int64
 }
 
 // To has a ticket's extent say where it lies.
 func (p Place) To(e *pb.Extent) {
 	e.Offset, e.Length, e.Skip, e.Bytes = p.Stored.Offset, p.Stored.Length, p.Skip, p.Bytes
+	e.Shared, e.Over = p.Shared, p.Over
 }
 
 // PlaceOf is what a ticket says of an extent.
@@ -192,6 +240,7 @@ func PlaceOf(e *pb.Extent) Place {
 	return Place{
 		Extent: Extent{Rows: e.GetRows(), FirstRow: e.GetFirstRow()}, Index: int(e.GetIndex()),
 		Stored: storage.Range{Offset: e.GetOffset(), Length: e.GetLength()}, Skip: e.GetSkip(), Bytes: e.GetBytes(),
+		Shared: e.GetShared(), Over: e.GetOver(),
 	}
 }
 

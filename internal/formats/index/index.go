@@ -24,7 +24,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/formats/records"
 )
 
 // MaxBytes bounds an index: some 6 million extents, which have 25 TiB.
@@ -49,16 +48,15 @@ type Of struct {
 
 // For is what the index of a file must be of.
 func For(f *pb.File, of format.Scanned, how *pb.Format) Of {
-	return Of{of.Format(), of.Version(), Options(how), f.GetSize(), f.GetEtag()}
+	return Of{of.Format(), of.Version(), Options(of, how), f.GetSize(), f.GetEtag()}
 }
 
-// Options is the digest of those options of a dataset that extents may depend on, which limits are not; "" if it gives
-// none.
-func Options(how *pb.Format) string {
+// Options is the digest of those options of a dataset that a file's extents may depend on; "" if it gives none.
+func Options(of format.Scanned, how *pb.Format) string {
 	h := sha256.New()
 	given := false
 	for _, name := range slices.Sorted(maps.Keys(how.GetOptions())) {
-		if slices.ContainsFunc(records.Options(), func(o records.Option) bool { return o.Name == name }) {
+		if !of.Cuts(name) {
 			continue
 		}
 		given = true
@@ -168,8 +166,8 @@ func (x *Index) check() error {
 	for i := range x.n {
 		p, ok := r.place()
 		switch s := p.Stored; {
-		case !ok || p.Rows < 1 || s.Length < 1 || p.Skip < 0 || p.Bytes < 1 || s.Offset < last.Stored.Offset ||
-			s.Offset > x.Size-s.Length:
+		case !ok || p.Rows < 1 || s.Length < 1 || p.Skip < 0 || p.Bytes < 1 ||
+			i > 0 && s.Offset <= last.Stored.Offset || s.Offset < 0 || s.Offset > x.Size-s.Length:
 			return fmt.Errorf("extent %d of its index cannot be", i)
 		case i > 0 && s.Offset > last.Stored.Offset+last.Stored.Length:
 			return fmt.Errorf("its index leaves out bytes %d to %d", last.Stored.Offset+last.Stored.Length, s.Offset)
@@ -188,6 +186,11 @@ func (x *Index) Places() []format.Place {
 	r := x.read()
 	for i := range out {
 		out[i], _ = r.place() // Parse checked them
+		if i > 0 {
+			before := &out[i-1]
+			before.Shared = before.Stored.Offset + before.Stored.Length - out[i].Stored.Offset
+			before.Over = out[i].Skip
+		}
 	}
 	return out
 }
@@ -196,6 +199,9 @@ func (x *Index) Places() []format.Place {
 func (x *Index) Open(of format.Scanned, want Of) (format.File, error) {
 	if err := x.Is(want); err != nil {
 		return nil, err
+	}
+	if int64(x.n) > of.Most() {
+		return nil, fmt.Errorf("its index has %d extents, and the file %d at most", x.n, of.Most())
 	}
 	return of.At(x.Places())
 }

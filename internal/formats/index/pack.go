@@ -18,12 +18,17 @@ const (
 	packMagic = "PSINDEXES1"
 	// maxPack bounds a pack.
 	maxPack = MaxBytes + PackBytes
+	// minIndex is the least that an index has, and minPacked one with its name's length and its own.
+	minIndex  = len(magic) + 6 + sha256.Size
+	minPacked = minIndex + 2
 )
 
-// Packed is a file's index in a pack: the file's name in its directory, and the stored form.
+// Packed is a file's index in a pack: the file's name in its directory, the stored form, and where that begins in the
+// pack, which Unpack says.
 type Packed struct {
 	Name  string
 	Index []byte
+	At    int64
 }
 
 // Pack puts the indexes of several files of one directory together, in the order of their names.
@@ -60,17 +65,17 @@ func Unpack(data []byte) ([]Packed, error) {
 	}
 	r := &reader{left: data[len(packMagic):body:body]}
 	n := r.number()
-	if r.failed || n > uint64(len(r.left)) {
+	if r.failed || n > uint64(len(r.left)/minPacked) {
 		return nil, errPack
 	}
-	var out []Packed
+	out := make([]Packed, 0, n)
 	for range n {
 		name := r.text()
 		size := r.number()
-		if r.failed || size > uint64(len(r.left)) {
+		if r.failed || size < uint64(minIndex) || size > uint64(len(r.left)) {
 			return nil, errPack
 		}
-		out = append(out, Packed{name, r.left[:size:size]})
+		out = append(out, Packed{name, r.left[:size:size], int64(body - len(r.left))})
 		r.left = r.left[size:]
 	}
 	if len(r.left) > 0 {

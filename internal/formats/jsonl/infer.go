@@ -262,7 +262,8 @@ func (w *writer) column(path []string, p *place, levels int) {
 	case levels > spec.MaxNested+1:
 		c.Unsupported = fmt.Sprintf("lists within lists, more than %d of them", spec.MaxNested)
 	case len(kinds) > 1:
-		c.Unsupported = fmt.Sprintf("of several types, %s and %s", kinds[0], kinds[1])
+		c.Unsupported = fmt.Sprintf("of several types, %s and %s: dataset.format.columns may declare the one of those "+
+			"records that are to be read", kinds[0], kinds[1])
 	case len(kinds) == 0:
 		c.Untyped, c.Unsupported = true, format.Untyped
 		if levels > 0 {

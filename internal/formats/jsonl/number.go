@@ -18,57 +18,58 @@ type Number struct {
 	special  float64 // NaN or an infinity; 0: it is none
 }
 
-// Number reads the number that begins at At. Python's NaN, Infinity and -Infinity are numbers, too.
-func (s *Scanner) Number() (n Number, err error) {
-	data, from, i := s.Data, s.At, s.At
-	if n.negative = i < len(data) && data[i] == '-'; n.negative {
+// Number reads the number that begins at At. Python's NaN, Infinity and -Infinity are numbers, too. It is valid until
+// the next call: it is much, to be copied for each.
+func (s *Scanner) Number() (*Number, error) {
+	n, data, i := &s.number, s.Data, s.At
+	*n = Number{negative: i < len(data) && data[i] == '-'}
+	if n.negative {
 		i++
 	}
-	n.all = true
 	first := i
-	for ; i < len(data) && isDigit(data[i]); i++ {
-		n.add(data[i])
-	}
-	switch whole := i - first; {
-	case whole == 0:
-		return s.special(n)
-	case whole > 1 && data[first] == '0':
-		return n, s.wrong(from, "a number that begins with 0")
+	i = n.add(data, i)
+	count := i - first
+	switch {
+	case count == 0:
+		return n, s.special(n)
+	case count > 1 && data[first] == '0':
+		return nil, s.wrong(s.At, "a number that begins with 0")
 	}
 	n.Whole = true
 	if i < len(data) && data[i] == '.' {
 		n.Whole = false
-		i++
-		point := i
-		for ; i < len(data) && isDigit(data[i]); i++ {
-			n.add(data[i])
-			n.exponent--
+		point := i + 1
+		if i = n.add(data, point); i == point {
+			return nil, s.wrong(i, "a number without digits behind its point")
 		}
-		if i == point {
-			return n, s.wrong(i, "a number without digits behind its point")
-		}
+		n.exponent = point - i
+		count += i - point
 	}
+	n.all = count <= maxDigits
 	if i < len(data) && data[i]|0x20 == 'e' {
 		n.Whole = false
-		if i, err = s.exponent(&n, i+1); err != nil {
-			return n, err
+		var err error
+		if i, err = s.exponent(n, i+1); err != nil {
+			return nil, err
 		}
 	}
-	n.Text, s.At = data[from:i], i
+	n.Text, s.At = data[s.At:i], i
 	return n, nil
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // maxDigits is how many digits a uint64 holds, whatever they are.
-const maxDigits = 1e18
+const maxDigits = 19
 
-func (n *Number) add(digit byte) {
-	if n.digits >= maxDigits {
-		n.all = false
-		return
+// add adds the digits that begin at a byte, and returns where they end. Those that a uint64 does not hold are lost.
+func (n *Number) add(data []byte, i int) int {
+	digits := n.digits
+	for ; i < len(data) && isDigit(data[i]); i++ {
+		digits = 10*digits + uint64(data[i]-'0')
 	}
-	n.digits = 10*n.digits + uint64(digit-'0')
+	n.digits = digits
+	return i
 }
 
 // exponent reads what stands behind the e.
@@ -92,7 +93,7 @@ func (s *Scanner) exponent(n *Number, i int) (int, error) {
 }
 
 // special reads Python's NaN, Infinity and -Infinity.
-func (s *Scanner) special(n Number) (Number, error) {
+func (s *Scanner) special(n *Number) error {
 	from := s.At
 	if n.negative {
 		s.At++
@@ -103,13 +104,13 @@ func (s *Scanner) special(n Number) (Number, error) {
 	case !n.negative && s.Literal("NaN"):
 		n.special = math.NaN()
 	default:
-		return n, s.Unexpected("a number")
+		return s.Unexpected("a number")
 	}
 	if n.negative {
 		n.special = -n.special
 	}
 	n.Text = s.Data[from:s.At]
-	return n, nil
+	return nil
 }
 
 // Int is the number, if it is a whole one that an int64 holds.

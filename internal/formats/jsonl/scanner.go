@@ -15,8 +15,9 @@ type Scanner struct {
 	Data []byte
 	At   int
 
-	text  []byte // of a string that has escapes
-	stack []uint64
+	text   []byte // of a string that has escapes
+	number Number // that was read last
+	stack  []uint64
 }
 
 // maxDepth bounds the lists and objects within each other.

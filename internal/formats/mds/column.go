@@ -119,20 +119,23 @@ func (c *Column) array(args string) error {
 	return c.fixed(int(size))
 }
 
-// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. It returns
-// false if the sample does not end in the front.
-func (s *Shard) look(front []byte) bool {
+// look finds out of the first sample what kind and how many dimensions arrays have that say so themselves. If the
+// sample does not end in the front, it returns how many bytes that has at least.
+func (s *Shard) look(front []byte) (more int64) {
 	tells := func(c Column) bool { return c.Class == Array && c.Shape == nil }
 	if s.samples == 0 || !slices.ContainsFunc(s.Fields, tells) {
-		return true
-	}
-	if int64(len(front)) <= s.begin {
-		return false
+		return 0
 	}
 	data := front[s.begin:]
-	n, row, err := s.Cut(data, s.begin, false)
-	if err != nil || !row {
-		return err != nil // which the scan says, too
+	if len(data) < 4*s.sizes {
+		return int64(4 * s.sizes)
+	}
+	if n := s.measure(data); n > int64(len(data)) {
+		return n
+	}
+	n, _, err := s.Cut(data, s.begin, false)
+	if err != nil { // which the scan says, too
+		return 0
 	}
 	_ = s.Values(data[:n], func(i int, value []byte) error {
 		if c := &s.Fields[i]; c.Class == Array && c.Shape == nil {
@@ -142,7 +145,7 @@ func (s *Shard) look(front []byte) bool {
 		}
 		return nil
 	})
-	return true
+	return 0
 }
 
 // NDArray is a value of the class Array.

@@ -52,6 +52,9 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		return nil, errors.New("dataset.format.columns: MDS has types of its own; leave columns out")
 	}
 	s := &Shard{samples: h.samples, begin: h.begin}
+	if err := records.CheckColumns(len(h.config.Names)); err != nil {
+		return nil, err
+	}
 	for i, name := range h.config.Names {
 		c := Column{Name: name, Encoding: h.config.Encodings[i]}
 		if size := h.config.Sizes[i]; size != nil && *size > 0 {
@@ -64,8 +67,8 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 		}
 		s.Fields = append(s.Fields, c)
 	}
-	if !s.look(f.Data) && !f.Whole {
-		return nil, &records.FrontError{Bytes: 4 * int64(len(f.Data))}
+	if size := s.look(f.Data); size > 0 && !f.Whole {
+		return nil, &records.FrontError{At: s.begin, Record: size}
 	}
 	columns := make([]spec.Column, len(s.Fields))
 	for i := range s.Fields {
@@ -75,8 +78,12 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 	return s, nil
 }
 
-// maxSamples bounds those of a shard, which cost four bytes each in its header.
-const maxSamples = 1 << 26
+const (
+	// maxSamples bounds those of a shard, which cost four bytes each in its header.
+	maxSamples = records.MaxHeader/4 - maxConfig
+	// maxConfig bounds what a header says of columns.
+	maxConfig = 4 << 20
+)
 
 // header is what stands in front of the samples.
 type header struct {
@@ -105,8 +112,11 @@ func headerOf(front []byte) (*header, error) {
 			maxSamples)
 	case h.begin <= table:
 		return nil, errors.New("header: samples begin before it ends: the file is damaged, or is no shard of MDS")
+	case h.begin > table+maxConfig:
+		return nil, fmt.Errorf("header: what it says of columns has %d bytes; at most %d can be read: is it a "+
+			"shard of MDS?", h.begin-table, maxConfig)
 	case h.begin > int64(len(front)):
-		return nil, &records.FrontError{Bytes: h.begin}
+		return nil, &records.FrontError{At: h.begin}
 	}
 	if err := json.Unmarshal(front[table:h.begin], &h.config); err != nil {
 		return nil, fmt.Errorf("header: its columns: %w: the file is damaged, or is no shard of MDS", err)
@@ -151,6 +161,9 @@ func (s *Shard) Find(source *pb.Source) (format.Access, error) {
 	return how, err
 }
 
+// Begin is where the first sample begins: behind the header.
+func (s *Shard) Begin() int64 { return s.begin }
+
 // Records is how many samples the header says that there are.
 func (s *Shard) Records() int64 { return s.samples }
 
@@ -163,28 +176,12 @@ func (s *Shard) Size() int64 {
 	return size
 }
 
-// Cut measures the header, or a sample.
-func (s *Shard) Cut(data []byte, at int64, end bool) (n int, row bool, err error) {
-	want := int64(4 * s.sizes)
-	if at == 0 {
-		want = s.begin
-	}
-	if int64(len(data)) < want {
+// Cut measures a sample.
+func (s *Shard) Cut(data []byte, _ int64, end bool) (n int, row bool, err error) {
+	if len(data) < 4*s.sizes {
 		return 0, false, nil
 	}
-	if at == 0 {
-		return int(s.begin), false, nil
-	}
-	sizes := data
-	for i := range s.Fields {
-		if size := s.Fields[i].Size; size > 0 {
-			want += int64(size)
-			continue
-		}
-		want += int64(binary.LittleEndian.Uint32(sizes))
-		sizes = sizes[4:]
-	}
-	switch {
+	switch want := s.measure(data); {
 	case want == 0:
 		return 0, false, errors.New("a sample has no bytes: the file is damaged")
 	case want <= int64(len(data)):
@@ -193,6 +190,20 @@ func (s *Shard) Cut(data []byte, at int64, end bool) (n int, row bool, err error
 		return 0, false, fmt.Errorf("a sample has %d bytes, more than there are: the file is damaged or cut off", want)
 	}
 	return 0, false, nil
+}
+
+// measure adds up a sample whose sizes are there.
+func (s *Shard) measure(data []byte) int64 {
+	want, sizes := int64(4*s.sizes), data
+	for i := range s.Fields {
+		if size := s.Fields[i].Size; size > 0 {
+			want += int64(size)
+			continue
+		}
+		want += int64(binary.LittleEndian.Uint32(sizes))
+		sizes = sizes[4:]
+	}
+	return want
 }
 
 // Values calls take with the bytes of each column of a sample.

@@ -314,7 +314,7 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk, kept bool) error
 	c.Values, c.Length, c.Offset, c.Codec = -1, -1, -1, -1
 	physical := noPhysical
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
-		if !kept && isDetail(f) {
+		if !kept && p.isDetail(f) {
 			r.Skip(f)
 			continue
 		}
@@ -364,7 +364,9 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk, kept bool) error
 	case c.Offset < 4 || c.Offset > math.MaxInt64-c.Length:
 		return fmt.Errorf("its column chunk lies at offset %d, length %d: the file is damaged", c.Offset, c.Length)
 	}
-	if c.Loose = p.loose && c.Values > 0; c.Loose {
+	// Of chunks without a dictionary the length is right; of some the encodings are not told.
+	c.Loose = p.loose && c.Values > 0 && (dictionary > 0 || len(c.Encodings) == 0 || c.indexed())
+	if c.Loose {
 		c.Length += min(maxDictionaryHeader, max(0, p.end-c.Offset-c.Length))
 	}
 	if kept {
@@ -375,8 +377,8 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk, kept bool) error
 
 // isDetail reports whether a field of ColumnMetaData is of no use where a chunk is not kept: it is not about where that
 // lies, or whether that can be.
-func isDetail(f thrift.Field) bool {
-	return f == 2<<4|thrift.List || f == 12<<4|thrift.Struct || f == 16<<4|thrift.Struct
+func (p *parser) isDetail(f thrift.Field) bool {
+	return f == 2<<4|thrift.List && !p.loose || f == 12<<4|thrift.Struct || f == 16<<4|thrift.Struct
 }
 
 // readSizes reads of SizeStatistics what byte arrays take without an encoding, and how many values have each definition

@@ -48,24 +48,6 @@ func codecOf(head []byte) Codec {
 	return Plain
 }
 
-// maxFront bounds what is decompressed of a file's front.
-const maxFront = 1 << 20
-
-// front decompresses what there is of a file's first bytes, and tells whether that is all of the file.
-func front(head []byte, whole bool, codec Codec) ([]byte, bool, error) {
-	if codec == Plain {
-		return head, whole, nil
-	}
-	u := NewUnpacked(codec, bytes.NewReader(head), Limits{}, nil)
-	defer u.Close()
-	out, err := io.ReadAll(io.LimitReader(u, maxFront))
-	cut := err != nil && !whole && (errors.Is(err, io.ErrUnexpectedEOF) || len(out) > 0)
-	if err != nil && !cut {
-		return nil, false, err
-	}
-	return out, whole && len(out) < maxFront, nil
-}
-
 // Member is where a part of a file begins that can be decompressed without what is in front of it.
 type Member struct {
 	Stored int64 // in the file
@@ -88,6 +70,8 @@ type Unpacked struct {
 	members []Member // that began, and nobody has passed yet
 	told    bool     // members has had one
 	last    int64    // where the last one that was told begins, decompressed
+	awaited Member
+	came    bool // the one that was awaited
 }
 
 // NewUnpacked returns the reader of a file from the begin of a member on. Take is asked for memory that is not little;
@@ -122,6 +106,12 @@ func (u *Unpacked) Close() {
 // Members are those that began in what was read. Those that are closer to each other than a small part of an extent
 // are told as one, however many there are.
 func (u *Unpacked) Members() []Member { return u.members }
+
+// Await has Came tell whether a member that began in what was read is this one.
+func (u *Unpacked) Await(m Member) { u.awaited, u.came = m, false }
+
+// Came reports whether the member that was awaited began.
+func (u *Unpacked) Came() bool { return u.came }
 
 // Pass forgets the first members.
 func (u *Unpacked) Pass(n int) { u.members = u.members[n:] }
@@ -179,6 +169,7 @@ func (u *Unpacked) begin() error {
 	}
 	if begun {
 		u.open = true
+		u.came = u.came || u.awaited == Member{at, u.bytes}
 		if !u.told || u.bytes-u.last > u.limits.Extent/membersOfExtent {
 			u.told, u.last = true, u.bytes
 			u.members = append(u.members, Member{at, u.bytes})
@@ -191,10 +182,8 @@ func (u *Unpacked) beginMember() (begun bool, err error) {
 	if u.codec == Zstd {
 		return u.beginFrame()
 	}
-	if u.in.at() > 0 {
-		if err := u.in.passZeros(); err != nil { // padding, as on tapes
-			return false, err
-		}
+	if err := u.in.passZeros(); err != nil { // padding, as on tapes
+		return false, err
 	}
 	if _, err := u.in.Peek(1); err != nil {
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"unsafe"
 
@@ -30,6 +31,11 @@ func (f *File) Format() string { return f.kind.Name() }
 
 // Version is that of the kind.
 func (f *File) Version() uint32 { return f.kind.Version() }
+
+// Cuts reports whether extents depend on an option of the dataset.
+func (f *File) Cuts(option string) bool {
+	return slices.ContainsFunc(f.kind.Options(), func(o Option) bool { return o.Cuts && o.Name == option })
+}
 
 // Compression is the name of what compresses the file; "": nothing does.
 func (f *File) Compression() string {
@@ -60,23 +66,22 @@ func (f *File) Size() int64 {
 		int64(len(f.places))*int64(unsafe.Sizeof(format.Place{})+unsafe.Sizeof(format.Extent{}))
 }
 
+// Most is how many extents the file may have at most: all but the last have as many bytes as the limit says.
+func (f *File) Most() int64 {
+	bytes := f.size
+	if f.Codec != Plain && f.Limits.Ratio > 0 {
+		bytes = ratioFromBytes + f.size*min(f.Limits.Ratio, (math.MaxInt64-ratioFromBytes)/(f.size+1))
+	}
+	return bytes/max(1, f.Limits.Extent) + 1
+}
+
 var errPlaces = errors.New("its extents, as they were told, cannot be those of the file")
 
 // At is the file with some extents.
 func (f *File) At(places []format.Place) (format.File, error) {
 	for i, p := range places {
-		s := p.Stored
-		if p.Index < 0 || p.Rows < 1 || p.FirstRow < 0 || p.Skip < 0 || p.Bytes < p.Rows || s.Length < 1 ||
-			s.Offset < 0 || s.Offset > f.size-s.Length || p.Rows > math.MaxInt32 ||
-			f.Codec == Plain && (p.Skip != 0 || s.Length != p.Bytes) {
+		if !f.may(p) || i > 0 && !f.follows(places[i-1], p) {
 			return nil, errPlaces
-		}
-		if i > 0 {
-			before := places[i-1]
-			if before.Index >= p.Index || before.FirstRow > p.FirstRow-before.Rows ||
-				before.Index+1 == p.Index && before.FirstRow+before.Rows != p.FirstRow {
-				return nil, errPlaces
-			}
 		}
 	}
 	at := *f
@@ -85,6 +90,60 @@ func (f *File) At(places []format.Place) (format.File, error) {
 		at.extents[i] = p.Extent
 	}
 	return &at, nil
+}
+
+// may reports whether an extent may be one of the file. The first one begins where the header ends.
+func (f *File) may(p format.Place) bool {
+	s, begin := p.Stored, f.begin()
+	if p.Index < 0 || p.Rows < 1 || p.Rows > math.MaxInt32 || p.FirstRow < 0 || s.Length < 1 || s.Offset < 0 ||
+		s.Offset > f.size-s.Length || p.Skip < 0 || p.Bytes < p.Rows || p.Bytes < f.Limits.Extent && !f.IsLast(p) ||
+		p.Skip > math.MaxInt64-p.Bytes || p.Shared < 0 || p.Over < 0 || p.Over > p.Skip+p.Bytes ||
+		p.Shared > 0 != (p.Over > 0) || p.Shared >= s.Length && p.Shared > 0 {
+		return false
+	}
+	if p.Index == 0 && (p.FirstRow != 0 || s.Offset+p.Skip != begin || f.Codec != Plain && s.Offset != 0) {
+		return false
+	}
+	return f.Codec != Plain || p.Skip == 0 && p.Shared == 0 && s.Length == p.Bytes && s.Offset >= begin
+}
+
+// follows reports whether an extent may be behind another one.
+func (f *File) follows(before, p format.Place) bool {
+	end := before.Stored.Offset + before.Stored.Length
+	if before.Index+1 == p.Index {
+		return before.FirstRow+before.Rows == p.FirstRow && end-before.Shared == p.Stored.Offset &&
+			before.Over == p.Skip
+	}
+	return before.Index < p.Index && before.FirstRow+before.Rows < p.FirstRow && before.Stored.Offset < p.Stored.Offset
+}
+
+// IsLast reports whether an extent ends where the file does.
+func (f *File) IsLast(p format.Place) bool {
+	return p.Shared == 0 && p.Stored.Offset+p.Stored.Length == f.size
+}
+
+// begin is where the header ends, decompressed.
+func (f *File) begin() int64 {
+	if of, ok := f.Opened.(Headed); ok {
+		return of.Begin()
+	}
+	return 0
+}
+
+// behind is how many bytes behind an extent are read with it, to see that its last record ends there.
+func (f *File) behind(p format.Place) int64 {
+	if f.Codec != Plain {
+		return 0
+	}
+	return min(f.Ahead(), f.size-p.Stored.Offset-p.Stored.Length)
+}
+
+// Ahead is at how many bytes behind a record is looked to see that it ends.
+func (f *File) Ahead() int64 {
+	if of, ok := f.Opened.(Ahead); ok {
+		return int64(of.Behind())
+	}
+	return 0
 }
 
 // Place is where an extent lies, by its index among all of the file's.
@@ -103,10 +162,7 @@ func (f *File) Place(extent int) format.Place {
 func (f *File) Bind(sources []*pb.Source) (format.Bound, error) {
 	b := &Bound{File: f, Sources: sources, Access: make([]format.Access, len(sources))}
 	for i, s := range sources {
-		how, err := format.Absent, error(nil)
-		if !s.GetPartition() { // of which the file's path has the value
-			how, err = f.Opened.Find(s)
-		}
+		how, err := f.Opened.Find(s)
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
@@ -162,6 +218,7 @@ func (b *Bound) Chunks() int { return 1 }
 func (b *Bound) Chunk(extent, _ int) format.Chunk {
 	p := b.Place(extent)
 	c := format.Chunk{Range: p.Stored, Page: min(p.Stored.Length, pageBytes)}
+	c.Length += b.behind(p)
 	if b.Codec != Plain {
 		c.Held = heldUnpacked
 	}

@@ -9,11 +9,9 @@
 package records
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -56,8 +54,9 @@ type Opened interface {
 	Find(s *pb.Source) (format.Access, error)
 	// Cut measures what data begins with, which is where the last cut ended: n bytes, which are a record if row is set,
 	// and else nothing but what stands between records: a blank line, padding, a header. It returns 0 if it takes more
-	// data to tell, of which there is none behind it if end is set: then it must tell, or fail. At is where data begins
-	// in the file, decompressed, for messages. What it returns must not depend on how much data there is.
+	// data to tell, of which there is none behind it if end is set: then it must tell, or fail. What it returns must
+	// not depend on how much data there is, and it tells once there are 8 MiB behind a record. At is 0 where the file
+	// begins, and nowhere else; messages name places from data's begin on.
 	Cut(data []byte, at int64, end bool) (n int, row bool, err error)
 	// Size is about what it takes in memory.
 	Size() int64
@@ -83,25 +82,24 @@ type Headed interface {
 	Begin() int64
 }
 
+// Ahead is an Opened whose Cut looks at what is behind a record to tell that it ends.
+type Ahead interface {
+	// Behind is at how many bytes of it.
+	Behind() int
+	// Closes reports whether a record may end where data does, where none of these can be seen.
+	Closes(data []byte) bool
+}
+
 // Counted is an Opened whose front says how many records there are.
 type Counted interface {
 	Records() int64
 }
 
-// FrontError says that Open takes a longer front, of so many bytes if there are as many.
-type FrontError struct{ Bytes int64 }
-
-func (e *FrontError) Error() string {
-	return fmt.Sprintf("the file's front has %d bytes, more than there are: the file is cut off", e.Bytes)
-}
-
-// maxLongFront bounds such a front.
-const maxLongFront = 512 << 20
-
 // Option is an option of a format.
 type Option struct {
 	Name, Doc string
 	Default   *pb.Value
+	Cuts      bool // extents depend on it
 }
 
 // Format is a Kind as a format.
@@ -124,12 +122,11 @@ func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
 	if slices.Contains(f.Kind.Extensions(), path.Ext(name)) {
 		return true, nil
 	}
-	head, err := in.Head(ctx)
+	front, err := frontOf(ctx, in)
 	if err != nil {
 		return false, err
 	}
-	front, _, err := front(head, int64(len(head)) == in.File.GetSize(), codecOf(head))
-	return err == nil && len(front) > 0 && f.Kind.Claims(front), nil //nolint:nilerr // what cannot be decompressed is of no format
+	return front.Err == nil && len(front.Data) > 0 && f.Kind.Claims(front.Data), nil
 }
 
 // Describe reads a file's front.
@@ -138,49 +135,46 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	if err != nil {
 		return nil, err
 	}
+	front, err := frontOf(ctx, in)
+	if err == nil {
+		err = front.Err
+	}
+	if err != nil {
+		return nil, err
+	}
 	head, err := in.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
-	codec, whole := codecOf(head), int64(len(head)) == in.File.GetSize()
-	data, whole, err := front(head, whole, codec)
+	codec := codecOf(head)
+	opened, err := f.open(ctx, in, codec, &Front{Data: front.Data, Whole: front.Whole, How: in.How, Limits: limits})
 	if err != nil {
 		return nil, err
 	}
-	opened, err := f.Open(&Front{Data: data, Whole: whole, How: in.How, Limits: limits})
-	for more := (*FrontError)(nil); errors.As(err, &more) && !whole && more.Bytes <= maxLongFront; {
-		if data, whole, err = longFront(ctx, in, codec, limits, more.Bytes); err == nil {
-			opened, err = f.Open(&Front{Data: data, Whole: whole, How: in.How, Limits: limits})
-		}
-	}
-	if err != nil {
+	columns := opened.Columns()
+	if err := CheckColumns(len(columns)); err != nil {
 		return nil, err
 	}
 	file := &File{
 		Opened: opened, Codec: codec, Limits: limits, kind: f.Kind, size: in.File.GetSize(),
-		columns: format.NewColumns(opened.Columns()),
+		columns: format.NewColumns(columns),
+	}
+	if err := in.Ask(file.Size()); err != nil {
+		return nil, err
 	}
 	return file, nil
 }
 
-// longFront reads a front that is longer than those of most files, and tells whether that is all of the file.
-func longFront(
-	ctx context.Context, in *format.Input, codec Codec, limits Limits, n int64,
-) (data []byte, whole bool, err error) {
-	if codec == Plain {
-		n = min(n, in.File.GetSize())
+// MaxColumns bounds the columns of a file.
+const MaxColumns = 10_000
+
+// CheckColumns fails for more columns than a file may have. A kind that makes many of little calls it as it does so.
+func CheckColumns(n int) error {
+	if n > MaxColumns {
+		return fmt.Errorf("it has more than %d columns, which is the most: write columns that belong together as one "+
+			"list", MaxColumns)
 	}
-	if err := in.Take(n); err != nil {
-		return nil, false, err
-	}
-	u := NewUnpacked(codec, in.Reader(ctx), limits, in.Take)
-	defer u.Close()
-	read := bytes.NewBuffer(make([]byte, 0, n+bytes.MinRead))
-	if _, err := read.ReadFrom(io.LimitReader(u, n)); err != nil {
-		return nil, false, fmt.Errorf("its front of %d bytes: %w", n, err)
-	}
-	got := int64(read.Len())
-	return read.Bytes(), got < n || codec == Plain && n == in.File.GetSize(), nil
+	return nil
 }
 
 // Limits bound what a file may make readers hold, and spend.
@@ -202,8 +196,11 @@ const (
 // Options are those of all kinds.
 func Options() []Option {
 	return []Option{
-		{optionRecord, "bytes of a record at most, decompressed", intValue(maxRecord)},
-		{optionRatio, "how many bytes a byte of a file may decompress to at most", intValue(maxRatio)},
+		{Name: optionRecord, Doc: "bytes of a record at most, decompressed", Default: intValue(maxRecord)},
+		{
+			Name: optionRatio, Doc: "how many bytes a byte of a file may decompress to at most",
+			Default: intValue(maxRatio),
+		},
 	}
 }
 

@@ -79,18 +79,18 @@ func TestExtentsTileTheFile(t *testing.T) {
 		rows := int64(0)
 		for i, p := range places {
 			part := of(r, f, data, p)
-			if p.Index != i || p.FirstRow != rows ||
-				int64(len(recordstest.Records(append([]byte("\n"), part...)))) != p.Rows {
+			lines := recordstest.Records(part) // the first extent has the head
+			if i > 0 {
+				lines = recordstest.Records(append([]byte("\n"), part...))
+			}
+			if p.Index != i || p.FirstRow != rows || int64(len(lines)) != p.Rows {
 				r.Fatalf("extent %d of %d rows is %+v: %q", i, rows, p, part)
 			}
 			rows += p.Rows
 			all = append(all, part...)
 		}
 		want := recordstest.Records(text)
-		if got := strings.Join(recordstest.Records(append([]byte("\n"), all...)), ""); got != strings.Join(want, "") {
-			r.Fatalf("extents have %q, want %q", got, want)
-		}
-		if !bytes.HasSuffix(text, all) {
+		if len(want) > 0 && !bytes.Equal(text, all) {
 			r.Fatalf("extents leave something out: %q of %q", all, text)
 		}
 		at, err := f.At(places)
@@ -227,6 +227,9 @@ func TestAtRefusesPlaces(t *testing.T) {
 		"the order":  func(p []format.Place) { p[0], p[1] = p[1], p[0] },
 		"few bytes":  func(p []format.Place) { p[1].Bytes = p[1].Rows - 1 },
 		"many bytes": func(p []format.Place) { p[1].Bytes = p[1].Stored.Length + 1 },
+		"no front":   func(p []format.Place) { p[0].Stored.Offset, p[0].Stored.Length = 1, p[0].Stored.Length-1 },
+		"overlap":    func(p []format.Place) { p[1] = p[0]; p[1].Index = 1 },
+		"not shared": func(p []format.Place) { p[1].Shared, p[1].Over = 1, 1 },
 	} {
 		places := append([]format.Place(nil), good...)
 		change(places)

@@ -31,7 +31,7 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 	if of, ok := f.Opened.(Watched); ok {
 		s.watch = of.Watch(take)
 	}
-	c := &cutter{found: found, plain: f.Codec == Plain, extent: f.Limits.Extent}
+	c := &cutter{found: found, plain: f.Codec == Plain, extent: f.Limits.Extent, begin: at}
 	for {
 		_, at, err := s.Next()
 		if errors.Is(err, io.EOF) {
@@ -65,11 +65,10 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 
 // passHeader passes over what is in no extent, and returns how long that is.
 func (f *File) passHeader(in Bytes) (int64, error) {
-	headed, ok := f.Opened.(Headed)
-	if !ok {
+	n := int(f.begin())
+	if n == 0 {
 		return 0, nil
 	}
-	n := int(headed.Begin())
 	data, _, err := in.Peek(n)
 	if err == nil && len(data) < n {
 		err = errCut
@@ -99,6 +98,7 @@ type cutter struct {
 	found   func(format.Place) error
 	extent  int64    // about how long each is
 	plain   bool     // records can be read from any byte on
+	begin   int64    // where the first extent begins, decompressed
 	members []Member // from the one on in which the current extent begins, or the one that waits
 	passed  int      // of them, that are not needed any more
 
@@ -120,8 +120,12 @@ func (c *cutter) row(at int64) error {
 	if err := c.settle(); err != nil {
 		return err
 	}
+	if c.current == nil {
+		c.first()
+		return nil
+	}
 	member := c.memberAt(at)
-	if b := c.current; b != nil && (at-b.from < c.extent || member.Stored == b.member) {
+	if b := c.current; at-b.from < c.extent || member.Stored == b.member {
 		b.Rows++
 		return nil
 	}
@@ -134,6 +138,17 @@ func (c *cutter) row(at int64) error {
 		Stored: storage.Range{Offset: member.Stored}, Skip: at - member.Bytes,
 	}
 	return nil
+}
+
+// first begins the first extent, which leaves nothing out behind the file's header.
+func (c *cutter) first() {
+	c.current = &begun{from: c.begin, member: c.memberAt(c.begin).Stored}
+	c.current.Rows = 1
+	if c.plain {
+		c.current.Stored.Offset = c.begin
+	} else {
+		c.current.Skip = c.begin
+	}
 }
 
 // memberAt is the one that has a byte.
@@ -169,7 +184,7 @@ func (c *cutter) settle() error {
 		return nil
 	}
 	if c.plain {
-		return c.hand(b.to)
+		return c.hand(b.to, false)
 	}
 	i := c.firstFrom(b.to)
 	if i == len(c.members) {
@@ -179,7 +194,7 @@ func (c *cutter) settle() error {
 	if i > 0 { // the one before may have the next extent's first record
 		c.passed, c.members = c.passed+i-1, c.members[i-1:]
 	}
-	return c.hand(end)
+	return c.hand(end, false)
 }
 
 // firstFrom is the first member that begins at a byte or behind it.
@@ -187,10 +202,14 @@ func (c *cutter) firstFrom(at int64) int {
 	return sort.Search(len(c.members), func(i int) bool { return c.members[i].Bytes >= at })
 }
 
-func (c *cutter) hand(end int64) error {
+func (c *cutter) hand(end int64, last bool) error {
 	b := c.waiting
 	c.waiting = nil
 	b.Stored.Length = end - b.Stored.Offset
+	if !c.plain && !last {
+		next := c.members[c.firstFrom(b.to+1)-1]
+		b.Shared, b.Over = end-next.Stored, b.to-next.Bytes
+	}
 	return c.found(b.Place)
 }
 
@@ -198,13 +217,13 @@ func (c *cutter) hand(end int64) error {
 func (c *cutter) end(at, size int64) error {
 	err := c.settle()
 	if err == nil && c.waiting != nil {
-		err = c.hand(size)
+		err = c.hand(size, false)
 	}
 	if b := c.current; b != nil && err == nil {
 		c.rows += b.Rows
 		b.to, b.Bytes = at, at-b.from
 		c.current, c.waiting = nil, b
-		err = c.hand(size)
+		err = c.hand(size, true)
 	}
 	return err
 }

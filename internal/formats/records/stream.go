@@ -15,6 +15,10 @@ type Bytes interface {
 	Pass(n int)
 }
 
+// lookAhead is how far behind the end of a record a Cut may look before it tells where that is: a tar's sample ends
+// where the next one begins, whose headers may be long.
+const lookAhead = 8 << 20
+
 // firstPeek is how much is looked at at least where what is there does not have all of a record.
 const firstPeek = 64 << 10
 
@@ -26,13 +30,19 @@ type Stream struct {
 	watch  Watch // nil: nobody watches
 	member int64 // where it begins in the file from which on is counted
 	at     int64 // of what comes next, from there on, decompressed
+	to     int64 // where it ends; -1: where the file does
+	goesOn bool  // the file does, behind that
 }
 
 // NewStream returns the stream of the records that begin at a byte of a file. Of a file that is compressed this counts
 // from a member on, which begins somewhere in the file; else member is 0.
 func NewStream(f *File, in Bytes, member, at int64) *Stream {
-	return &Stream{in: in, of: f.Opened, limit: f.Limits.Record, member: member, at: at}
+	return &Stream{in: in, of: f.Opened, limit: f.Limits.Record, member: member, at: at, to: -1}
 }
+
+// Until has the stream end where an extent does. If the file goes on behind that, a record must end there of which that
+// can be seen, in what there is of the file behind it, or by itself.
+func (s *Stream) Until(to int64, goesOn bool) { s.to, s.goesOn = to, goesOn }
 
 // At is where the next record begins, or what is in front of it.
 func (s *Stream) At() int64 { return s.at }
@@ -48,15 +58,18 @@ func (s *Stream) Byte(at int64) string {
 // Next returns the next record, which is valid until the next call, and where it begins; io.EOF: there is none.
 func (s *Stream) Next() (record []byte, at int64, err error) {
 	want := 1
-	for {
+	for s.at != s.to {
 		data, end, err := s.in.Peek(want)
 		if err != nil {
 			return nil, s.at, err
 		}
 		if len(data) == 0 && end {
-			return nil, s.at, io.EOF
+			if s.to >= 0 {
+				return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), errCut)
+			}
+			break
 		}
-		n, row, err := s.of.Cut(data, s.member+s.at, end)
+		n, row, err := s.cut(data, end)
 		switch {
 		case err != nil:
 			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), err)
@@ -64,11 +77,10 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 			return nil, s.at, errors.New("a record was cut behind what there is of it, which is a bug")
 		case n == 0 && end:
 			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), errCut)
-		case int64(n) > s.limit, n == 0 && int64(len(data)) > s.limit:
-			return nil, s.at, fmt.Errorf("%s: a record has more than %d bytes: if it is to be trusted, raise "+
-				"dataset.format.%s", s.Byte(s.at), s.limit, optionRecord)
+		case int64(n) > s.limit, n == 0 && int64(len(data)) > s.limit+lookAhead:
+			return nil, s.at, fmt.Errorf("%s: %w", s.Byte(s.at), tooLong(s.limit))
 		case n == 0:
-			want = max(firstPeek, 2*len(data))
+			want = max(firstPeek, int(min(2*int64(len(data)), s.limit+lookAhead+1)))
 			continue
 		}
 		if s.watch != nil {
@@ -84,7 +96,26 @@ func (s *Stream) Next() (record []byte, at int64, err error) {
 		}
 		want = 1
 	}
+	return nil, s.at, io.EOF
 }
+
+// cut measures what comes next.
+func (s *Stream) cut(data []byte, end bool) (n int, row bool, err error) {
+	n, row, err = s.of.Cut(data, s.member+s.at, end && !s.goesOn)
+	if n == 0 && err == nil && end && s.goesOn {
+		if of, ok := s.of.(Ahead); ok {
+			if data = data[:min(int64(len(data)), s.to-s.at)]; of.Closes(data) {
+				n, row, err = s.of.Cut(data, s.member+s.at, true)
+			}
+		}
+	}
+	if err == nil && s.to >= 0 && (int64(n) > s.to-s.at || n == 0 && end) {
+		return 0, false, errEnd
+	}
+	return n, row, err
+}
+
+var errEnd = errors.New("the extent does not end where a record does: the index is not that of the file")
 
 // Buffered are the bytes of a reader.
 type Buffered struct {

@@ -64,6 +64,12 @@ func kindOfPart(part string) partKind {
 // IsNpy reports whether a part is an array of NumPy.
 func IsNpy(part string) bool { return kindOfPart(part) == isNpy }
 
+// IsText reports whether a part is text.
+func IsText(part string) bool { return kindOfPart(part) == isText }
+
+// IsInt reports whether a part is a whole number.
+func IsInt(part string) bool { return kindOfPart(part) == isInt }
+
 // IsJSON reports whether a part is a document of JSON.
 func IsJSON(part string) bool { return kindOfPart(part) == isJSON }
 

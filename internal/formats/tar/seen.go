@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/jsonl"
+	"github.com/penstock-ml/penstock/internal/formats/records"
 )
 
 // seen are the columns that samples of a file's front show. What the dataset declares is not looked at.
@@ -15,10 +16,14 @@ type seen struct {
 	declared []spec.Column
 	byName   map[string]*spec.Column
 	json     map[string]*jsonl.Seen // parts that are JSON
+	several  map[string]bool        // arrays that are of several types
 }
 
 func newSeen(declared []spec.Column) *seen {
-	s := &seen{declared: declared, byName: map[string]*spec.Column{}, json: map[string]*jsonl.Seen{}}
+	s := &seen{
+		declared: declared, byName: map[string]*spec.Column{}, json: map[string]*jsonl.Seen{},
+		several: map[string]bool{},
+	}
 	s.byName[Key] = &spec.Column{Type: spec.Type{Kind: pb.Kind_BINARY}, Text: true}
 	for i := range declared {
 		s.byName[declared[i].Name] = &declared[i]
@@ -39,7 +44,7 @@ func (s *seen) columns() []spec.Column {
 	}
 	for part, seen := range s.json {
 		for _, c := range seen.Columns(part) {
-			if !s.isDeclared(c.Name) {
+			if !s.isDeclared(c.Name) && len(out) < records.MaxColumns { // as jsonl, which passes over more names
 				out = append(out, field(c))
 			}
 		}
@@ -66,8 +71,12 @@ func (s *seen) sample(data []byte) error {
 		if err != nil {
 			return err
 		}
-		if m.Key != nil {
-			s.part(string(Lower(m.Part)), data[m.From:m.To])
+		if m.Key == nil {
+			continue
+		}
+		s.part(string(Lower(m.Part)), data[m.From:m.To])
+		if err := records.CheckColumns(len(s.byName) + len(s.json)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -97,7 +106,7 @@ func (s *seen) part(name string, data []byte) {
 	}
 }
 
-// array looks at an array. One that cannot be read has the column be none, unless there are others.
+// array looks at an array. One that cannot be read tells nothing of the column, unless there are no others.
 func (s *seen) array(name string, data []byte) {
 	a, err := ParseArray(data)
 	c := &spec.Column{Type: spec.Type{Kind: a.Kind, List: true}, Meaning: a.Meaning}
@@ -110,17 +119,18 @@ func (s *seen) array(name string, data []byte) {
 		c.Shape = a.Shape
 	}
 	before, ok := s.byName[name]
+	if ok && err != nil || s.several[name] {
+		return
+	}
 	if ok && before.Unsupported == "" {
-		if c.Unsupported == "" && (before.Type != c.Type || before.Own != c.Own || before.Meaning != c.Meaning) {
+		if before.Type != c.Type || before.Own != c.Own || before.Meaning != c.Meaning {
 			c.Unsupported = fmt.Sprintf("arrays of several types, %s and %s: declare it in dataset.format.columns",
 				ownType(before), ownType(c))
+			s.several[name] = true
 		}
 		if !slices.Equal(before.Shape, c.Shape) {
 			c.Shape = nil
 		}
-	}
-	if ok && before.Unsupported != "" {
-		return
 	}
 	s.byName[name] = c
 }

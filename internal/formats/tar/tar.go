@@ -84,12 +84,14 @@ func (Kind) Open(f *records.Front) (records.Opened, error) {
 func (o *File) look(f *records.Front, to *seen) error {
 	samples := 0
 	for at := 0; at < len(f.Data); {
-		n, row, err := o.Cut(f.Data[at:], int64(at), f.Whole)
-		if err != nil {
+		n, row, least, err := o.measure(f.Data[at:], f.Whole)
+		switch {
+		case err != nil:
 			return fmt.Errorf("byte %d: %w", at, err)
-		}
-		if n == 0 {
-			break
+		case n == 0 && samples == 0 && !f.Whole:
+			return &records.FrontError{At: int64(at), Record: int64(least), Ahead: ahead(least, len(f.Data)-at)}
+		case n == 0:
+			return nil
 		}
 		if row {
 			samples++
@@ -99,14 +101,18 @@ func (o *File) look(f *records.Front, to *seen) error {
 		}
 		at += n
 	}
-	switch {
-	case samples > 0 || f.Whole:
-		return nil
-	case int64(len(f.Data)) > f.Limits.Record:
-		return fmt.Errorf("the first sample has more than %d bytes: if it is to be trusted, raise "+
-			"dataset.format.max_record_bytes", f.Limits.Record)
+	if samples == 0 && !f.Whole {
+		return &records.FrontError{At: int64(len(f.Data)), Ahead: headers}
 	}
-	return &records.FrontError{Bytes: 4 * int64(len(f.Data))}
+	return nil
+}
+
+// headers is what those of a member take, mostly: as PAX has them three blocks, and a name may take another one.
+const headers = 4 * block
+
+// ahead is what is to be seen behind a sample of which there are so many bytes at least: where the next one begins.
+func ahead(least, there int) int64 {
+	return int64(max(0, there-least) + headers)
 }
 
 // declaredColumns are the columns that the dataset declares. A name with dots is that of one column.
@@ -118,7 +124,7 @@ func declaredColumns(f *records.Front) ([]spec.Column, error) {
 		part, path := PartOf(c.Name)
 		if part != strings.ToLower(part) {
 			return nil, fmt.Errorf("dataset.format.columns.%s: names of parts are in small letters: declare %s", c.Name,
-				strings.ToLower(c.Name))
+				strings.ToLower(part)+c.Name[len(part):])
 		}
 		switch how := kindOfPart(part); {
 		case how == isJSON || how == isNpy && len(path) == 0:

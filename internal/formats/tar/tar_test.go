@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 		{"sparse", sparse, none, `member "a.x": it has holes`},
 		{"huge", huge, none, "byte 0: the file ends inside of a record"},
 		{"negative", negative, none, "the size in a header is no number that can be"},
-		{"broken", broken, none, "header at byte 1024: this is no header of a tar"},
+		{"broken", broken, none, "header, 1024 bytes behind that: this is no header of a tar"},
 		{"global", append(globally(t, "path"), global...), none, "a global header says the path"},
 		{"empty", nil, none, "the file is empty"},
 		{"many members", gnu(ax, ay), map[string]*pb.Value{"max_members": whole(1)}, "dataset.format.max_members"},

@@ -20,8 +20,7 @@ type Walk struct {
 	Data []byte
 	At   int // where the next member begins
 
-	base    int64 // of the data in the file, decompressed, for messages
-	maxName int   // 0: any
+	maxName int // 0: any
 	trusted bool
 }
 
@@ -50,7 +49,7 @@ func (w *Walk) Next() (Member, error) {
 		}
 		h, err := parseHeader(b, w.trusted)
 		if err != nil {
-			return Member{}, fmt.Errorf("header at byte %d: %w", w.base+int64(at), err)
+			return Member{}, headerError(at, err)
 		}
 		at += block
 		switch h.kind {
@@ -68,13 +67,21 @@ func (w *Walk) Next() (Member, error) {
 				return Member{}, errMore
 			}
 			if err := of.extend(h.kind, w.Data[at:at+int(h.size)]); err != nil {
-				return Member{}, fmt.Errorf("header at byte %d: %w", w.base+int64(at-block), err)
+				return Member{}, headerError(at-block, err)
 			}
 			at = end
 		default:
 			return w.member(h, of, at)
 		}
 	}
+}
+
+// headerError says where a header is.
+func headerError(at int, err error) error {
+	if at == 0 { // whoever walks says that
+		return err
+	}
+	return fmt.Errorf("header, %d bytes behind that: %w", at, err)
 }
 
 // extend reads what stands in front of a header.

@@ -108,6 +108,9 @@ func (o *Opened) infer(f *records.Front) (columns []spec.Column, err error) {
 		if size, _, err = o.Cut(rest, at, f.Whole); err == nil && size > 0 {
 			err = show(found, rest[:size])
 		}
+		if len(found) > records.MaxColumns {
+			return nil, records.CheckColumns(len(found))
+		}
 		if err != nil && n == 0 {
 			return nil, fmt.Errorf("byte %d: %w", at, err)
 		}
@@ -116,7 +119,7 @@ func (o *Opened) infer(f *records.Front) (columns []spec.Column, err error) {
 		}
 	}
 	if n == 0 && len(f.Data) >= headBytes && !f.Whole && len(o.declared) == 0 {
-		return nil, &records.FrontError{Bytes: int64(binary.LittleEndian.Uint64(f.Data)) + headBytes + sumBytes}
+		return nil, &records.FrontError{Record: int64(binary.LittleEndian.Uint64(f.Data)) + headBytes + sumBytes}
 	}
 	for name, s := range found {
 		columns = append(columns, s.column(name))
@@ -147,6 +150,9 @@ func show(found map[string]*shown, record []byte) error {
 		}
 		s := found[string(name)]
 		if s == nil {
+			if len(found) > records.MaxColumns {
+				return nil
+			}
 			s = &shown{}
 			found[string(name)] = s
 		}

@@ -38,6 +38,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"ListTables":  testListTables,
 		"Find":        testFind,
 		"Tell":        testTell,
+		"Together":    testTogether,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
@@ -206,6 +207,34 @@ func testTell(t *testing.T, fx Fixture) {
 				t.Errorf("%s: unknown is %v", f.GetUri(), f.GetUnknown())
 			}
 		}
+	}
+}
+
+// testTogether: several URIs tell once of what each of them leaves out, and say where partition keys may begin.
+func testTogether(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"d=0/in/k=1/a.parquet", "d=0/in/k=2/b.parquet", "d=0/in/_tmp/x", "d=0/in/x.orc", "d=0/in/c.parquet",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	fx.Put(t, "d=0/in/none.parquet", nil)
+	in := fx.Base + "/d=0/in"
+	files, left, err := storage.Tell(t.Context(), fx.Storage, fx.Profile,
+		[]string{in + "/k=1/a.parquet", in, in + "/*.parquet", in + "/", in + "/k=?/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left.Empty.Count != 1 || left.Foreign.Count != 1 || left.Hidden.Count != 1 {
+		t.Errorf("it tells of %v", left)
+	}
+	for _, f := range files {
+		if f.GetUri()[:f.GetKeysAt()] != in+"/" {
+			t.Errorf("%s: keys begin at %d", f.GetUri(), f.GetKeysAt())
+		}
+	}
+	alone, err := fx.Storage.List(t.Context(), fx.Profile, []string{in + "/k=1/a.parquet"})
+	if err != nil || alone[0].GetUri()[alone[0].GetKeysAt():] != "a.parquet" {
+		t.Errorf("a file by itself: %v, %v", alone, err)
 	}
 }
 

@@ -126,8 +126,8 @@ func (d *Decoder) bind(b *arrow.Bound) error {
 		source := d.sources[i]
 		name, kind := nameOf(source), source.GetType().GetKind()
 		switch at.Access {
-		case format.Absent: // its default may be the file's own
-			d.readers[i], err = decode.NewConstant(source.GetType(), b.Sources[i].GetDefault(), &d.memory)
+		case format.Absent:
+			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
 		case format.Nulls:
 			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
 		case format.Plain:

@@ -21,7 +21,7 @@ func table(records int) []byte {
 	return out.Bytes()
 }
 
-const benchRecords = 50_000
+const benchRecords = 10_000
 
 // BenchmarkDecode decodes all columns.
 func BenchmarkDecode(b *testing.B) {

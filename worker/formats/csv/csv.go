@@ -48,7 +48,7 @@ func NewParser(f *files.File, sources []*pb.Source) (records.Parser, error) {
 	p.reads = make([]reader, p.count)
 	for i, s := range sources {
 		field, ok := of.Field(s)
-		if !ok || s.GetPartition() { // which the file's path has
+		if !ok {
 			continue
 		}
 		as, ok := field.As(s)

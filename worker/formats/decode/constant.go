@@ -45,6 +45,12 @@ func NewConstant(typ *pb.Type, value *pb.Value, mem *Allowance) (*Constant, erro
 	return c, c.extend(1)
 }
 
+// Forget gives back the memory. Nothing may be read any more.
+func (c *Constant) Forget() {
+	c.mem.Give(c.held)
+	c.held = 0
+}
+
 // Read returns as many rows.
 func (c *Constant) Read(rows int) (*vector.Vector, error) {
 	if rows > c.full.Rows {

@@ -57,9 +57,6 @@ func New(f *files.File, sources []*pb.Source) (records.Parser, error) {
 	}
 	p := &parser{root: &node{}}
 	for i, s := range sources {
-		if s.GetPartition() { // which the file's path has
-			continue
-		}
 		l := &leaf{source: i}
 		l.least, l.most = records.Span(of.Own(s.GetPath()))
 		if err := p.root.add(s.GetPath(), l); err != nil {
@@ -339,7 +336,7 @@ func (p *parser) value(c *records.Column, l *leaf) error {
 		if err != nil {
 			return err
 		}
-		return p.from(from, number(c, l, &n))
+		return p.from(from, number(c, l, n))
 	case p.Literal("null"):
 		return c.Null()
 	case p.Literal("true"):

@@ -41,7 +41,8 @@ func TestColumns(t *testing.T) {
 		`{"a": null}`:                   "a without a type: whoever wrote it saw only nulls",
 		`{"a": []}`:                     "a a list without a type: whoever wrote it saw no element",
 		`{"a": [null, []]}{"a": [[1]]}`: "a list<list<int64>>",
-		`{"a": [1]}{"a": 1}`:            "a of several types, numbers and lists",
+		`{"a": [1]}{"a": 1}`: "a of several types, numbers and lists: dataset.format.columns may declare the one of " +
+			"those records that are to be read",
 		`{"a": {"b": 1, "c": {"d": "x"}}, "e": {}}`:  "a.b int64, a.c.d binary",
 		`{"a": [{"b": 1}, {"c": {"d": 2.5}}, null]}`: "a.b list<int64>, a.c.d list<float64>",
 		`{"a": [{"b": [1]}]}`:                        "a.b lists, within objects in lists",

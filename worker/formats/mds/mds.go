@@ -32,7 +32,7 @@ func NewParser(f *records.File, sources []*pb.Source) (decoder.Parser, error) {
 	p := &parser{shard: shard, wanted: make([][]int, len(shard.Fields))}
 	for field := range shard.Fields {
 		for i, s := range sources {
-			if !s.GetPartition() && len(s.GetPath()) == 1 && s.GetPath()[0] == shard.Fields[field].Name {
+			if len(s.GetPath()) == 1 && s.GetPath()[0] == shard.Fields[field].Name {
 				p.wanted[field] = append(p.wanted[field], i)
 			}
 		}

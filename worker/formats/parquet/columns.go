@@ -20,8 +20,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
@@ -44,7 +42,6 @@ type Decoder struct {
 	columns   []*column // one for each of bound.Uses
 	selectors []*selector
 	readers   []decode.Reader // one for each source
-	defaults  []*pb.Value     // of sources that the file lacks
 	later     later
 	early     map[int]vector.Early // of sources
 	owner     bool                 // of the chunks
@@ -73,7 +70,6 @@ func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	return &Decoder{
 		sources: sources, memory: *decode.NewAllowance(memoryLimit), err: errNoRowGroup,
 		readers: make([]decode.Reader, len(sources)), out: make([]*vector.Vector, len(sources)),
-		defaults: make([]*pb.Value, len(sources)),
 	}
 }
 
@@ -163,11 +159,6 @@ func (d *Decoder) rebind(b *footer.Bound) bool {
 			return false
 		}
 	}
-	for i, at := range b.Bindings {
-		if at.Access == format.Absent && !proto.Equal(b.Sources[i].GetDefault(), d.defaults[i]) {
-			return false
-		}
-	}
 	for i, use := range b.Uses {
 		d.columns[i].name = nameOf(&b.Leaves[use.Leaf])
 	}
@@ -209,9 +200,8 @@ func (d *Decoder) bindReaders(b *footer.Bound) error {
 	for i, at := range b.Bindings {
 		var err error
 		switch source := d.sources[i]; at.Access {
-		case format.Absent: // its default may be the file's own
-			d.defaults[i] = b.Sources[i].GetDefault()
-			d.readers[i], err = decode.NewConstant(source.GetType(), d.defaults[i], &d.memory)
+		case format.Absent:
+			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
 		case format.Nulls:
 			d.readers[i], err = decode.NewConstant(source.GetType(), nil, &d.memory)
 		case format.Plain:

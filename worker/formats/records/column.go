@@ -179,16 +179,26 @@ func (c *Column) zero() (err error) {
 
 // push appends a value.
 func push[T any](c *Column, s *[]T, x T) error {
-	if len(*s) == cap(*s) {
-		n := len(*s)
-		grown, err := decode.GrowTo(c.memory, *s, n+1, 2*n+64)
-		if err != nil {
-			c.fatal = err
+	n := len(*s)
+	if n == cap(*s) {
+		if err := more(c, s); err != nil {
 			return err
 		}
-		*s = grown[:n]
 	}
-	*s = append(*s, x)
+	*s = (*s)[:n+1]
+	(*s)[n] = x
+	return nil
+}
+
+// more makes room for values.
+func more[T any](c *Column, s *[]T) error {
+	n := len(*s)
+	grown, err := decode.GrowTo(c.memory, *s, n+1, 2*n+64)
+	if err != nil {
+		c.fatal = err
+		return err
+	}
+	*s = grown[:n]
 	return nil
 }
 
@@ -356,6 +366,11 @@ func (c *Column) Int(x int64) error {
 	v := &c.out
 	least, most := Span(c.Type.Kind)
 	switch kind := c.Type.Kind; {
+	case kind == pb.Kind_INT64: // most are
+		if err := c.element(false); err != nil {
+			return err
+		}
+		return push(c, &v.I64, x)
 	case kind == pb.Kind_FLOAT64:
 		return c.Float(float64(x))
 	case kind == pb.Kind_FLOAT32:
@@ -371,10 +386,7 @@ func (c *Column) Int(x int64) error {
 	if err := c.element(false); err != nil {
 		return err
 	}
-	switch c.Type.Kind {
-	case pb.Kind_INT64:
-		return push(c, &v.I64, x)
-	case pb.Kind_INT32:
+	if c.Type.Kind == pb.Kind_INT32 {
 		return push(c, &v.I32, int32(x))
 	}
 	for range spec.Width(c.Type.Kind) { // little endian
@@ -461,18 +473,27 @@ func (c *Column) Bytes(x []byte) error {
 		return err
 	}
 	v := &c.out
-	n := len(v.Data)
-	if n+len(x) > math.MaxInt32 {
+	if len(v.Data)+len(x) > math.MaxInt32 {
 		return c.tooLong()
 	}
-	grown, err := decode.GrowTo(c.memory, v.Data, n+len(x), 2*(n+len(x)))
+	to, err := room(c, &v.Data, len(x))
 	if err != nil {
-		c.fatal = err
 		return err
 	}
-	v.Data = grown[:n+len(x)]
-	copy(v.Data[n:], x)
+	copy(to, x)
 	return push(c, &v.Ends, int32(len(v.Data)))
+}
+
+// room appends n values, which it returns, to be set.
+func room[T any](c *Column, s *[]T, n int) ([]T, error) {
+	at := len(*s)
+	grown, err := decode.GrowTo(c.memory, *s, at+n, 2*(at+n))
+	if err != nil {
+		c.fatal = err
+		return nil, err
+	}
+	*s = grown[:at+n]
+	return (*s)[at:], nil
 }
 
 // Raw sets values of a small kind, or of any of numbers, as they lie in memory, little endian: in an open list as many
@@ -482,64 +503,71 @@ func (c *Column) Raw(x []byte) error {
 	if width == 0 || len(x)%width != 0 {
 		return c.wrong(fmt.Sprintf("%d bytes", len(x)))
 	}
-	if c.Type.Kind == pb.Kind_FLOAT32 && c.Type.List && c.depth == c.listDepth() {
-		return c.floats(x) // vectors are long
+	n := len(x) / width
+	if c.Type.List && c.depth == c.listDepth() {
+		c.elemValid = ones(c.elemValid, c.values, n)
+		c.values += n
+		return c.raw(x, n)
 	}
-	for ; len(x) > 0; x = x[width:] {
-		if err := c.raw(x[:width]); err != nil {
+	for range n { // more than one fail
+		if err := c.element(false); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.raw(x, n)
 }
 
-// floats adds float32s to the open list.
-func (c *Column) floats(x []byte) error {
-	v, n := &c.out, len(x)/4
-	at := len(v.F32)
-	grown, err := decode.GrowTo(c.memory, v.F32, at+n, 2*(at+n))
-	if err != nil {
-		c.fatal = err
-		return err
+// ones appends n bits that are set to a bitmap.
+func ones(bits []uint64, at, n int) []uint64 {
+	for n > 0 {
+		if at&63 == 0 {
+			bits = append(bits, 0)
+		}
+		k := min(n, 64-at&63)
+		bits[at>>6] |= (1<<k - 1) << (at & 63)
+		at, n = at+k, n-k
 	}
-	v.F32 = grown[:at+n]
-	for i := range v.F32[at:] {
-		v.F32[at+i] = math.Float32frombits(binary.LittleEndian.Uint32(x[4*i:]))
-	}
-	for range n {
-		c.elemValid = bit(c.elemValid, c.values, &c.elemNulls, false)
-		c.values++
-	}
-	return nil
+	return bits
 }
 
-func (c *Column) raw(x []byte) error {
-	bits := uint64(0)
-	for i, b := range x {
-		bits |= uint64(b) << (8 * i)
-	}
+// raw adds n values, which are counted.
+func (c *Column) raw(x []byte, n int) error {
 	v := &c.out
-	if err := c.element(false); err != nil {
-		return err
-	}
 	switch c.Type.Kind {
 	case pb.Kind_BOOL:
-		return push(c, &v.Bool, bits != 0)
-	case pb.Kind_INT32:
-		return push(c, &v.I32, int32(bits))
-	case pb.Kind_INT64:
-		return push(c, &v.I64, int64(bits))
-	case pb.Kind_FLOAT32:
-		return push(c, &v.F32, math.Float32frombits(uint32(bits)))
-	case pb.Kind_FLOAT64:
-		return push(c, &v.F64, math.Float64frombits(bits))
-	}
-	for _, b := range x {
-		if err := push(c, &v.Small, b); err != nil {
-			return err
+		to, err := room(c, &v.Bool, n)
+		for i := range to {
+			to[i] = x[i] != 0
 		}
+		return err
+	case pb.Kind_INT32:
+		to, err := room(c, &v.I32, n)
+		for i := range to {
+			to[i] = int32(binary.LittleEndian.Uint32(x[4*i:]))
+		}
+		return err
+	case pb.Kind_INT64:
+		to, err := room(c, &v.I64, n)
+		for i := range to {
+			to[i] = int64(binary.LittleEndian.Uint64(x[8*i:]))
+		}
+		return err
+	case pb.Kind_FLOAT32:
+		to, err := room(c, &v.F32, n)
+		for i := range to {
+			to[i] = math.Float32frombits(binary.LittleEndian.Uint32(x[4*i:]))
+		}
+		return err
+	case pb.Kind_FLOAT64:
+		to, err := room(c, &v.F64, n)
+		for i := range to {
+			to[i] = math.Float64frombits(binary.LittleEndian.Uint64(x[8*i:]))
+		}
+		return err
 	}
-	return nil
+	to, err := room(c, &v.Small, len(x))
+	copy(to, x)
+	return err
 }
 
 // show is the window's vector.

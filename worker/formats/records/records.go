@@ -44,7 +44,9 @@ type Decoder struct {
 
 	in       *records.Stream
 	unpacked *records.Unpacked // nil: the file is not compressed, or none was begun
+	rows     *records.Buffered // what these are decompressed to
 	buffer   []byte            // that records are decompressed into
+	place    format.Place
 
 	file     string
 	extent   int
@@ -76,7 +78,7 @@ func (d *Decoder) Forget() {
 	if d.unpacked != nil {
 		d.unpacked.Close()
 	}
-	d.in, d.unpacked = nil, nil
+	d.in, d.rows, d.unpacked = nil, nil, nil
 	d.bound, d.parse, d.err, d.buffer = nil, nil, errNoExtent, nil
 	clear(d.columns)
 	clear(d.readers)
@@ -100,7 +102,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 		}
 	}
 	place := bound.Place(extent)
-	d.row, d.rowsLeft = place.FirstRow, int(place.Rows)
+	d.place, d.row, d.rowsLeft = place, place.FirstRow, int(place.Rows)
 	return d.open(place, chunks[0])
 }
 
@@ -108,7 +110,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 func (d *Decoder) bind(b *records.Bound) (err error) {
 	d.Forget()
 	for i, how := range b.Access {
-		source := b.Sources[i] // with the file's constants
+		source := d.sources[i]
 		switch how {
 		case format.Absent:
 			d.readers[i], err = decode.NewConstant(source.GetType(), source.GetDefault(), &d.memory)
@@ -132,7 +134,9 @@ func (d *Decoder) bind(b *records.Bound) (err error) {
 func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	if d.bound.Codec == records.Plain {
 		// Records lie in the chunk, and are not copied.
-		d.in = records.NewStream(d.bound.File, &inChunk{chunk: chunk, left: int(p.Bytes)}, 0, p.Stored.Offset)
+		in := &inChunk{chunk: chunk, left: int(d.bound.Chunk(p.Index, 0).Length)}
+		d.in = records.NewStream(d.bound.File, in, 0, p.Stored.Offset)
+		d.in.Until(p.Stored.Offset+p.Bytes, !d.bound.IsLast(p))
 		return nil
 	}
 	in := &chunkReader{chunk: chunk, left: int(p.Stored.Length)}
@@ -144,8 +148,12 @@ func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
 	}
-	rows := records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes), d.grow)
-	d.in = records.NewStream(d.bound.File, rows, p.Stored.Offset, p.Skip)
+	d.rows = records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes+max(1, d.bound.Ahead())), d.grow)
+	d.in = records.NewStream(d.bound.File, d.rows, p.Stored.Offset, p.Skip)
+	d.in.Until(p.Skip+p.Bytes, !d.bound.IsLast(p))
+	if p.Shared > 0 { // a member begins there that has this extent's last bytes and the next one's first
+		d.unpacked.Await(records.Member{Stored: p.Stored.Length - p.Shared, Bytes: p.Skip + p.Bytes - p.Over})
+	}
 	return nil
 }
 
@@ -186,13 +194,12 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	return d.out, d.show(rows)
 }
 
-// take adds a record to the columns. What is wrong with it is a fault of its row.
+// take adds a record to the columns. What is wrong with it is a fault of its row. If the row cannot end, that is not
+// the record's fault, and some columns may have ended it: so the extent fails.
 func (d *Decoder) take(record []byte, at int64) error {
 	err := d.parse.Parse(record, d.columns)
 	if err == nil {
-		if err = d.endRow(); err == nil {
-			return nil
-		}
+		return d.endRow()
 	}
 	err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
 	for _, c := range d.columns {
@@ -257,8 +264,8 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 	for range rows {
 		record, at, err := d.in.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("there are no more than %d rows in front of byte %d: the index is not that of the file",
-				d.row, d.in.At())
+			return fmt.Errorf("there are no more than %d rows in front of %s: the index is not that of the file",
+				d.row, d.in.Byte(d.in.At()))
 		}
 		if err == nil {
 			err = f(record, at)
@@ -279,12 +286,32 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 func (d *Decoder) atEnd() error {
 	_, at, err := d.in.Next()
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
+	case err == nil:
+		return fmt.Errorf("behind row %d there is another one, at %s: the index is not that of the file", d.row-1,
+			d.in.Byte(at))
+	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("behind row %d: %w", d.row-1, err)
+	case d.bound.Codec == records.Plain:
+		return nil
 	}
-	return fmt.Errorf("behind row %d there is another one, at byte %d: the index is not that of the file", d.row-1, at)
+	return d.goesOn()
+}
+
+// goesOn fails if the next extent does not begin where the one that was read ends.
+func (d *Decoder) goesOn() error {
+	begins := d.unpacked.Came()
+	if d.place.Shared == 0 {
+		data, end, err := d.rows.Peek(1)
+		if err != nil {
+			return err
+		}
+		begins = end && len(data) == 0
+	}
+	if !begins {
+		return fmt.Errorf("behind row %d there are bytes that no extent has: the index is not that of the file",
+			d.row-1)
+	}
+	return nil
 }
 
 // blame says what was being decoded.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/records"
@@ -237,3 +238,32 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestRowsThatCannotEnd end the extent, although rows that are wrong may be left out: columns would shift else.
+func TestRowsThatCannotEnd(t *testing.T) {
+	f, err := open(t, []byte("head\nx\nx\n"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := []*pb.Source{sources[0], {
+		Name: "small", Path: []string{"small"}, Type: spec.Type{Kind: pb.Kind_INT8}.Proto(),
+		Default: &pb.Value{Kind: &pb.Value_Int{Int: 300}},
+	}}
+	b, err := f.bound.Bind(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := worker.NewDecoder(of, func(*records.File, []*pb.Source) (worker.Parser, error) { return first{}, nil })
+	d.Memory().Allow(64 << 20)
+	if err := d.Reset("mem://file.lines", b, 0, f.chunk(0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Next(2); err == nil || !strings.Contains(err.Error(), "row 0: feature small: 300, which it does not have") {
+		t.Errorf("a default that does not fit: %v", err)
+	}
+}
+
+// first sets the first column.
+type first struct{}
+
+func (first) Parse(record []byte, columns []*worker.Column) error { return columns[0].Bytes(record) }

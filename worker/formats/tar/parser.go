@@ -46,9 +46,6 @@ func New(f *records.File, sources []*pb.Source) (decoders.Parser, error) {
 	}
 	p := &Parser{parts: map[string]*part{}}
 	for i, s := range sources {
-		if s.GetPartition() { // which the file's path has
-			continue
-		}
 		if err := p.add(file, i, s); err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}

@@ -39,9 +39,6 @@ func NewParser(f *files.File, sources []*pb.Source) (records.Parser, error) {
 	}
 	p := &Parser{byName: map[string]int{}}
 	for i, s := range sources {
-		if s.GetPartition() { // which the file's path has
-			continue
-		}
 		how, err := of.Find(s)
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
@@ -90,11 +87,20 @@ func (p *Parser) Parse(record []byte, columns []*records.Column) error {
 		}
 		for _, s := range f.sources {
 			if err := f.set(columns[s]); err != nil {
-				return fmt.Errorf("feature %s, at byte %d of the record: %w", f.name, cap(record)-cap(f.data), err)
+				return fmt.Errorf("feature %s%s: %w", f.name, place(record, f.data), err)
 			}
 		}
 	}
 	return nil
+}
+
+// place says where a part of a record is; nothing if it came in several, and was put together elsewhere.
+func place(record, part []byte) string {
+	at := cap(record) - cap(part)
+	if at < 0 || at >= len(record) || len(part) == 0 || &record[at] != &part[0] {
+		return ""
+	}
+	return fmt.Sprintf(", at byte %d of the record", at)
 }
 
 var errDamaged = errors.New("its protobuf is damaged")

@@ -263,7 +263,7 @@ func FuzzExample(f *testing.F) {
 
 // BenchmarkDecode decodes all columns of Examples with a picture's bytes, numbers and a vector.
 func BenchmarkDecode(b *testing.B) {
-	const n = 20_000
+	const n = 5_000
 	var records [][]byte
 	for i := range n {
 		vector := message(2, message(1, make([]byte, 4*64)))

@@ -82,7 +82,7 @@ func (d *Decoder) Reset(file string, b format.Bound, extent int, chunks []decode
 
 func (d *Decoder) bind(b *tokens.Bound) (err error) {
 	d.Forget()
-	for i, s := range b.Sources { // with the file's constants
+	for i, s := range b.Sources {
 		d.vectors[i].Type = spec.TypeFromProto(s.GetType())
 		switch b.Bindings[i].Access {
 		case format.Absent:

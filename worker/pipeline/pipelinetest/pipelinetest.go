@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/format"
 	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
@@ -294,9 +295,11 @@ func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
 	}
 	ticket := &pb.Ticket{Session: "run-1/train", File: f}
 	for i, g := range described.Extents() {
-		ticket.Extents = append(ticket.Extents, &pb.Extent{
-			Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows,
-		})
+		e := &pb.Extent{Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows}
+		if scanned, ok := described.(format.Scanned); ok {
+			scanned.Place(i).To(e)
+		}
+		ticket.Extents = append(ticket.Extents, e)
 	}
 	return ticket
 }

@@ -71,6 +71,34 @@ def bad_row(x):
     return x
 
 
+def bad_rows(x):
+    if x == 4:
+        return "four"  # which is no int
+    return bad_row(x)
+
+
+def bad_among(x):
+    x = x.tolist()
+    if 3 in x:
+        raise ValueError("bad row")
+    return ["four"] * len(x) if 4 in x else x
+
+
+def bad_parts(x):
+    if x in (3, 4):
+        raise ValueError("bad row")
+    yield x, "a"
+    yield x, "b"
+
+
+def damaged(x):
+    raise OSError("image file is truncated")
+
+
+def absent(x):
+    open("/no/such/file")  # noqa: PTH123
+
+
 def long(x):
     return list(range(len(x) + 1))
 
@@ -340,7 +368,8 @@ functions = [
     (once, (), {}), (hang, (), {}), (deaf, (), {}), (pid, (), {}), (forks, (), {}), (prints, (), {}), (hog, (), {}), (child_hog, (), {}),
     (Keeps, (), {}), (Leaks, (), {}), (large, (), {}), (writes, (), {}), (says, (), {}), (huge, (), {}),
     (environment, (), {}), (odd, (), {}), (odd_row, (), {}), (repeat, (), {}), (repeat_row, (), {}), (falls, (), {}),
-    (endless, (), {}), (drawn, (), {}), (drawn_seeds, (), {}), (sums, (), {}),
+    (endless, (), {}), (drawn, (), {}), (drawn_seeds, (), {}), (sums, (), {}), (bad_rows, (), {}),
+    (bad_among, (), {}), (bad_parts, (), {}), (damaged, (), {}), (absent, (), {}),
 ]  # fmt: skip
 bundle = cloudpickle.dumps([{"call": call, "args": args, "kwargs": kwargs} for call, args, kwargs in functions])
 json.dump({"names": [call.__name__ for call, _, _ in functions], "bundle": bundle.hex()}, sys.stdout)

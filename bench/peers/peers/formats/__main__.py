@@ -9,6 +9,8 @@ threads as there are CPUs.
     jsonl:    text, ids and numbers in JSON lines, zstd; 5 of 7 columns
     tfrecord: 13 floats and 0 to 50 ids, as tf.train.Example
     mds:      256 tokens, a label and text
+    csv:      numbers and text; 4 of 6 columns
+    tokens:   documents of 1 to 1,023 tokens of two bytes, as Megatron has them; read as int64
 
 `twin` is Penstock on the same rows as Parquet. SPDL needs FFmpeg's libraries (Debian's libavcodec59, libavformat59,
 libavfilter8 and libavdevice59).
@@ -27,7 +29,7 @@ import numpy as np
 
 from peers import meter
 from peers.formats import data as datasets
-from peers.formats import fleet, pictures, records, texts
+from peers.formats import fleet, pictures, records, tables, texts
 from peers.formats.reading import Found
 from peers.passes import outcome_of, rates, record
 
@@ -42,6 +44,8 @@ OTHERS: dict[str, dict[str, Reader]] = {
     "jsonl": {"datasets": texts.datasets, "ray": texts.ray, "daft": texts.daft},
     "tfrecord": {"tfdata": records.tfdata},
     "mds": {"streaming": records.streaming},
+    "csv": {"arrow": tables.arrow, "pandas": tables.pandas, "datasets": tables.datasets},
+    "tokens": {"memmap": tables.memmap},
 }
 OURS = ("penstock", "twin")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 Row = dict[str, Any]
 
-ROWS = {"tar": 3_000, "jsonl": 400_000, "tfrecord": 400_000, "mds": 100_000}
+ROWS = {"tar": 3_000, "jsonl": 400_000, "tfrecord": 400_000, "mds": 100_000, "csv": 400_000, "tokens": 100_000}
 FILES = 8
 PHOTOS = 128  # in a row group of the Parquet
 DENSE, TOKENS = 13, 256
@@ -162,4 +163,38 @@ def mds(aside: Path, rows: int) -> None:
         )
 
 
-WRITERS: dict[str, Callable[[Path, int], None]] = {"tar": tar, "jsonl": jsonl, "tfrecord": tfrecord, "mds": mds}
+def csv(aside: Path, rows: int) -> None:
+    """Numbers and text, which has commas and so is in quotes now and then, by pyarrow; of six columns four are read."""
+    from pyarrow import csv
+
+    rng = np.random.default_rng(5)
+    for part, numbers in parts(rows):
+        columns: dict[str, Any] = {
+            "id": pa.array(numbers), "label": rng.integers(0, 10, len(numbers)),
+            "score": rng.random(len(numbers), np.float32).astype(np.float64),
+            "text": [words(rng, 12) + (", " + words(rng, 3) if i % 4 == 0 else "") for i in numbers],
+        }  # fmt: skip
+        more = {"url": [f"https://example.com/{i:x}" for i in numbers], "line": pa.array(numbers)}
+        csv.write_csv(pa.table(columns | more), aside / f"part-{part:03}.csv", csv.WriteOptions(quoting_style="needed"))
+        twin(aside, part, columns)
+
+
+def tokens(aside: Path, rows: int) -> None:
+    """Documents of 1 to 1,023 tokens of two bytes, as Megatron's preprocess_data.py writes them."""
+    rng = np.random.default_rng(6)
+    for part, numbers in parts(rows):
+        lengths = rng.integers(1, 1024, len(numbers), dtype=np.int32)
+        starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        content = rng.integers(0, 50_000, starts[-1], dtype=np.uint16)
+        content.tofile(aside / f"part-{part:03}.bin")
+        head = struct.pack("<9sQBQQ", b"MMIDIDX", 1, 8, len(lengths), len(lengths) + 1)
+        documents = np.arange(len(lengths) + 1, dtype=np.int64)
+        arrays = (lengths.tobytes(), (2 * starts[:-1]).tobytes(), documents.tobytes())
+        (aside / f"part-{part:03}.idx").write_bytes(head + b"".join(arrays))
+        offsets = pa.array(starts.astype(np.int32))
+        twin(aside, part, {"tokens": pa.ListArray.from_arrays(offsets, pa.array(content))}, 1 << 12)
+
+
+WRITERS: dict[str, Callable[[Path, int], None]] = {
+    "tar": tar, "jsonl": jsonl, "tfrecord": tfrecord, "mds": mds, "csv": csv, "tokens": tokens,
+}  # fmt: skip

@@ -11,7 +11,8 @@ import numpy as np
 from peers.formats.data import DENSE, TOKENS
 from peers.formats.reading import BATCH, CROP, Found
 
-FILES = {"tar": "*.tar", "jsonl": "*.jsonl.zst", "tfrecord": "*.tfrecord", "mds": "mds/"}
+FILES = {"tar": "*.tar", "jsonl": "*.jsonl.zst", "tfrecord": "*.tfrecord", "mds": "mds/", "csv": "*.csv",
+         "tokens": "*.bin"}  # fmt: skip
 
 
 def loader(workload: str, data: Path, *, twin: bool) -> Callable[[], Found]:
@@ -27,6 +28,10 @@ def loader(workload: str, data: Path, *, twin: bool) -> Callable[[], Found]:
         features += penstock.bytes_("text")
     elif workload == "tfrecord":
         features = penstock.label("label") + penstock.tensor("dense", shape=DENSE) + penstock.sparse("ids")
+    elif workload == "csv":
+        features = penstock.label("id", "label") + penstock.dense("score") + penstock.bytes_("text")
+    elif workload == "tokens":
+        features = penstock.sparse("tokens")
     else:
         features = penstock.tensor("tokens", shape=TOKENS) + penstock.label("label") + penstock.bytes_("text")
     opened = penstock.DataLoader(
@@ -69,4 +74,16 @@ def of_mds(batch: Any) -> float:
     return float(found) + len(batch.bytes["text"].data)
 
 
-COUNTS: dict[str, Callable[[Any], float]] = {"tar": of_tar, "jsonl": of_jsonl, "tfrecord": of_tfrecord, "mds": of_mds}
+def of_csv(batch: Any) -> float:
+    """All numbers and the bytes of the text."""
+    found = batch.labels["id"].sum() + batch.labels["label"].sum()
+    return float(found) + float(batch.dense.sum(dtype=np.float64)) + len(batch.bytes["text"].data)
+
+
+def of_tokens(batch: Any) -> float:
+    """All tokens."""
+    return float(batch.sparse["tokens"].values.sum())
+
+
+COUNTS: dict[str, Callable[[Any], float]] = {"tar": of_tar, "jsonl": of_jsonl, "tfrecord": of_tfrecord, "mds": of_mds,
+                                              "csv": of_csv, "tokens": of_tokens}  # fmt: skip

@@ -6,7 +6,7 @@ import os
 
 Found = tuple[int, float]  # rows of a pass, and a sum of what they have, which all systems must find
 
-BATCH = {"tar": 64, "jsonl": 4096, "tfrecord": 4096, "mds": 1024}
+BATCH = {"tar": 64, "jsonl": 4096, "tfrecord": 4096, "mds": 1024, "csv": 4096, "tokens": 1024}
 CROP = 224
 
 

@@ -57,15 +57,14 @@ class Form:
         second = "lengths" if pa.types.is_struct(kind) else "weights"
         for what, value in zip(("values", second), values, strict=False):
             self.index[name, what] = len(self.parts)
-            self._part(column, _dtype(value))
+            self._part(column, _DTYPES[value])
 
     def _part(self, column: int, dtype: np.dtype[Any]) -> None:
         self.parts.append(Part(column, dtype, dtype.itemsize))
 
 
-def _dtype(kind: pa.DataType) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype needs pandas
-    return dtype
+# Those of arrays and of to_pandas_dtype would import pandas, which takes longer than a first batch.
+_DTYPES = {pa.from_numpy_dtype(dtype): dtype for dtype in map(np.dtype, "?bBhHiIqQefd")}
 
 
 class Flat:
@@ -176,7 +175,7 @@ def _values(flat: pa.Array) -> Array:
     if pa.types.is_boolean(flat.type):
         bools: Array = flat.to_numpy(zero_copy_only=False)
         return bools
-    dtype, data = _dtype(flat.type), flat.buffers()[1]
+    dtype, data = _DTYPES[flat.type], flat.buffers()[1]
     return _memory(data)[flat.offset * dtype.itemsize :][: len(flat) * dtype.itemsize].view(dtype)
 
 

@@ -10,7 +10,7 @@ import inspect
 import os
 import pickle
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
@@ -46,8 +46,29 @@ MOST = 1024  # rows that a flat_map makes of one, on average over a call, where 
 _PARENTS = "parents"  # of which rows results are, as flat_maps by arrays name it
 
 
+def of_a_row(err: BaseException) -> bool:
+    """Whether the values of one row make it so, as far as can be told: not the machine, nor all rows together."""
+    if not isinstance(err, Exception) or isinstance(err, (MemoryError, TooMany, *_OF_SYSTEM)):
+        return False
+    if isinstance(err, OSError) and err.errno is not None:  # what PIL raises of a damaged file has none
+        return False
+    kind = type(err)
+    return kind.__name__ != "OutOfMemoryError" and kind.__module__.partition(".")[0] not in _OF_SERVICES
+
+
+_OF_SYSTEM = tuple(kind for kind in OSError.__subclasses__() if kind.__module__ == "builtins")  # FileNotFoundError, ...
+_OF_SERVICES = ("aiohttp", "botocore", "google", "grpc", "httpx", "requests", "urllib", "urllib3")  # packages
+
+
+class Sparing(NamedTuple):
+    """What a call does about rows that fail."""
+
+    may: Callable[[int, BaseException], bool]  # be left out, which it is then, for it failed so
+    on: Callable[[], None]  # is called before a function is called again, with some of the rows
+
+
 class Made(NamedTuple):
-    """What a call makes."""
+    """What a call makes of the rows that did not fail."""
 
     results: list[pa.Array]  # exactly of the declared types; a filter makes none
     parents: Array | None = None  # of maps; else int32, never falling: of which input row each output row is
@@ -88,31 +109,93 @@ class Function:
         self.draws = _op_draws.KEYWORDS[style] if rng else None
         self._generators = _op_draws.Generators()
         self._seeds: Array = np.zeros(0, np.uint64)  # of the rows of the call
+        self._sparing: Sparing | None = None
+        self._bound = 0  # rows that may be made in the call
         self._make = {"map": self._map, "filter": self._filter, "flat_map": self._flat_map}[kind]
 
-    def call(self, columns: list[Column], rows: int, seeds: Array | None = None) -> Made:
-        """What becomes of columns of so many rows. seeds: one for each row, if the function draws."""
-        self.row = None
+    def call(
+        self, columns: list[Column], rows: int, seeds: Array | None = None, sparing: Sparing | None = None
+    ) -> Made:
+        """What becomes of columns of so many rows.
+
+        seeds: one for each row, if the function draws. sparing: rows that fail may be left out.
+        """
+        self.row, self._sparing, self._bound = None, sparing, self._most * rows
         if self.draws:
             self._seeds = _op_draws.some(rows) if seeds is None else seeds
         try:
-            return self._make(columns, rows)
+            if self._style == "rows" or sparing is None:
+                return self._make(columns, rows)
+            return self._in_parts(columns, rows, sparing)
         finally:
             self._seeds = np.zeros(0, np.uint64)  # they lie where the inputs do, which is somebody else's
 
+    def _in_parts(self, columns: list[Column], rows: int, sparing: Sparing) -> Made:
+        """Calls a function by arrays, and with halves of the rows where that fails, down to the rows that make it."""
+        todo, made, seeds = [(0, rows)], [], self._seeds
+        while todo:
+            start, count = todo.pop()
+            some = slice(start, start + count)
+            self._seeds = seeds[some]
+            if count < rows:
+                sparing.on()
+            try:
+                part = self._make([column[some] for column in columns], count)
+                made.append(part if part.parents is None else part._replace(parents=part.parents + np.int32(start)))
+            except Exception as err:
+                self.row = None if self.row is None else start + self.row
+                if not of_a_row(err):
+                    raise
+                if count > 1:
+                    todo += [(start + count // 2, count - count // 2), (start, count // 2)]
+                else:
+                    self.row = start
+                    self._leave_out(start, err)
+        self.row = None
+        return self._joined(made)
+
+    def _joined(self, parts: list[Made]) -> Made:
+        """What the parts of a call made."""
+        if len(parts) == 1:
+            return parts[0]
+        results = [
+            pa.concat_arrays([pa.array([], declared.arrow()), *(part.results[place] for part in parts)])
+            for place, declared in enumerate(self._outs)
+        ]
+        if self._make == self._map:
+            return Made(results)
+        return Made(results, np.concatenate([np.zeros(0, np.int32), *(part.parents for part in parts)]))
+
+    def _leave_out(self, row: int, err: Exception) -> None:
+        """Leaves a row out that failed, or fails."""
+        if self._sparing is None or not self._sparing.may(row, err):
+            raise err
+
     def _map(self, columns: list[Column], rows: int) -> Made:
-        if self._style == "rows":
-            results: Sequence[Any] = [[] for _ in self._outs]
-            for returned in self._each(columns):
-                for made, value in zip(results, self._split(returned), strict=True):
-                    made.append(value)
-        else:
+        if self._style != "rows":
             results = self._split(self._whole(columns))
-        return Made([self._made(place, result, rows) for place, result in enumerate(results)])
+            return Made([self._made(place, result, rows) for place, result in enumerate(results)])
+        called: list[int] = []
+        lists: list[list[Any]] = [[] for _ in self._outs]
+
+        def take(row: int, returned: Any) -> None:
+            for made, value in zip(lists, self._split(returned), strict=True):
+                made.append(value)
+            called.append(row)
+
+        self._each(columns, take)
+        return Made(self._of_rows(lists, called, None)[0])
 
     def _filter(self, columns: list[Column], rows: int) -> Made:
         if self._style == "rows":
-            return Made([], np.flatnonzero([self._truth(value) for value in self._each(columns)]).astype(np.int32))
+            stay: list[int] = []
+
+            def take(row: int, returned: Any) -> None:
+                if self._truth(returned):
+                    stay.append(row)
+
+            self._each(columns, take)
+            return Made([], np.array(stay, np.int32))
         returned = self._whole(columns)
         mask = _op_values.perhaps(returned, "bool")
         if mask is None or not (pa.types.is_boolean(mask.type) or mask.null_count == len(mask)):
@@ -141,30 +224,59 @@ class Function:
 
     def _flat_map(self, columns: list[Column], rows: int) -> Made:
         if self._style == "rows":
-            parents, results = self._outputs(columns, rows)
-        else:
-            first, *results = self._split(self._whole(columns), _PARENTS)
-            parents = self._parents(first, rows)
+            return self._outputs(columns, rows)
+        first, *results = self._split(self._whole(columns), _PARENTS)
+        parents = self._parents(first, rows)
         return Made([self._made(i, result, len(parents), parents) for i, result in enumerate(results)], parents)
 
-    def _outputs(self, columns: list[Column], rows: int) -> tuple[Array, list[Any]]:
+    def _outputs(self, columns: list[Column], rows: int) -> Made:
         """What becomes of rows, one after the other."""
         parents: list[int] = []
-        results: list[list[Any]] = [[] for _ in self._outs]
-        for returned in self._each(columns):
+        lists: list[list[Any]] = [[] for _ in self._outs]
+
+        def take(row: int, returned: Any) -> None:
             if isinstance(returned, (str, bytes, Mapping)) or not hasattr(returned, "__iter__"):
                 raise Mistake(
                     f"{self.name} returned {described(returned)}; return a list of what the row becomes, [] for "
                     "nothing, or yield each"
                 )
-            row = self.row or 0
+            outputs: list[Sequence[Any]] = []
             for output in returned:
-                if len(parents) == self._most * rows:
-                    raise self._too_many(np.array([*parents, row]), rows)
-                parents.append(row)
-                for made, value in zip(results, self._split(output), strict=True):
+                if len(parents) + len(outputs) == self._bound:
+                    raise self._too_many(np.array([*parents, *[row] * (len(outputs) + 1)]), rows)
+                outputs.append(self._split(output))
+            for values in outputs:
+                for made, value in zip(lists, values, strict=True):
                     made.append(value)
-        return np.array(parents, np.int32), results
+            parents.extend([row] * len(outputs))
+
+        self._each(columns, take)
+        results, kept = self._of_rows(lists, parents, np.array(parents, np.int32))
+        return Made(results, np.array(kept, np.int32))
+
+    def _of_rows(
+        self, lists: list[list[Any]], of: list[int], parents: Array | None
+    ) -> tuple[list[pa.Array], list[int]]:
+        """Results by rows as arrays, and of which rows they are: those that convert, where others may be left out."""
+        try:
+            return [self._made(place, values, len(of), parents) for place, values in enumerate(lists)], of
+        except Mistake:
+            if self._sparing is None:
+                raise
+        bad: set[int] = set()
+        for i, row in enumerate(of):
+            if row in bad:
+                continue
+            try:
+                for place, values in enumerate(lists):
+                    self._made(place, values[i : i + 1], 1)
+            except Mistake as err:
+                self.row = row
+                self._leave_out(row, err)
+                bad.add(row)
+        kept = [i for i, row in enumerate(of) if row not in bad]
+        lists, of = [[values[i] for i in kept] for values in lists], [of[i] for i in kept]
+        return [self._made(place, values, len(of), np.array(of, np.int32)) for place, values in enumerate(lists)], of
 
     def _parents(self, result: Any, rows: int) -> Array:
         """Of which rows results are, as a function by arrays says it."""
@@ -189,7 +301,7 @@ class Function:
                 f"{_PARENTS}: output row {at} is of row {parents[at]}, behind one of row {parents[at - 1]}; return "
                 "them in the order of the input rows"
             )
-        if len(parents) > self._most * rows:
+        if len(parents) > self._bound:
             raise self._too_many(parents, rows)
         return parents
 
@@ -217,14 +329,17 @@ class Function:
             arrays.append(column.to_numpy(zero_copy_only=False))
         return self._call(*arrays, **keywords)
 
-    def _each(self, columns: list[Column]) -> Iterator[Any]:
-        """What it returns for each row, which is self.row meanwhile."""
+    def _each(self, columns: list[Column], take: Callable[[int, Any], None]) -> None:
+        """Has take have what it returns for each row, which is self.row meanwhile."""
         seeds, keywords = self._seeds.tolist(), dict(self._kwargs)
         for row, values in enumerate(zip(*map(_values, columns), strict=True)):
             self.row = row
             if self.draws:
                 keywords[self.draws] = self._generators.begin(seeds[row])
-            yield self._call(*values, **keywords)
+            try:
+                take(row, self._call(*values, **keywords))
+            except Exception as err:
+                self._leave_out(row, err)
         self.row = None
 
     def _split(self, result: Any, *first: str) -> Sequence[Any]:
@@ -330,4 +445,4 @@ def user_traceback(err: BaseException) -> str:
     return "".join(told.format()).rstrip()
 
 
-__all__ = ["MOST", "Entry", "Function", "Made", "Mistake", "load", "user_traceback"]
+__all__ = ["MOST", "Entry", "Function", "Made", "Mistake", "Sparing", "load", "of_a_row", "user_traceback"]

@@ -13,13 +13,14 @@ import json
 import mmap
 import os
 import platform
+import re
 import resource
 import signal
 import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +35,7 @@ from penstock._op_values import Declared
 PROTOCOL = 2
 ALIGN = 64  # of each buffer in a segment
 MOST_WORDS, MOST_TRACEBACK = 8_000, 64_000  # of what an exception says
+WITH_WORDS = 8  # rows of a call that failed, and of which it is said how
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
@@ -192,6 +194,7 @@ class Child:
 
     def _answer(self, request: Message, view: memoryview) -> Message | None:
         function, types = self._functions[request["function"]]
+        spared = _Spared(request.get("skip", 0), lambda: self._say({"kind": "on"}, request["number"]))
         try:
             columns = _columns(pa.py_buffer(view), types, request["rows"], request.get("places", []))
             seeds: Any = columns.pop() if function.draws else None
@@ -199,7 +202,7 @@ class Child:
             function.row = None
             begin = time.perf_counter_ns()
             self._busy = True
-            made = function.call(columns, request["rows"], seeds)
+            made = function.call(columns, request["rows"], seeds, spared.sparing)
             self._busy = False
             took = time.perf_counter_ns() - begin
             del columns, seeds
@@ -208,10 +211,7 @@ class Child:
                 _lay_out(result, pieces)
         except BaseException as err:
             self._busy = False
-            told = {**_told("raised", err), "row": function.row, "own": _of_a_row(err)}
-            if isinstance(err, _op_call.Mistake):  # the worker says which row of the file that is
-                told["message"] = told["message"].replace(f" in row {function.row} of the call", "", 1)
-            return told
+            return {**_raised(function.row, err), "failed": spared.told()}
         self._channel.check()
         places, end = _placed(pieces)
         if end > (0 if self._out is None else len(self._out)) and not self._grow(end, request["number"]):
@@ -220,8 +220,8 @@ class Child:
             if piece is not None and len(piece):
                 assert self._out is not None
                 self._out[at : at + len(piece)] = piece
-        rows = request["rows"] if made.parents is None else len(made.parents)
-        return {"kind": "done", "rows": rows, "places": places, "ns": took}
+        rows = request["rows"] - len(spared.failed) if made.parents is None else len(made.parents)
+        return {"kind": "done", "rows": rows, "places": places, "ns": took, "failed": spared.told()}
 
     def _grow(self, size: int, number: int) -> bool:
         """Asks for a larger segment; False: there is none, and the call is over."""
@@ -249,9 +249,30 @@ def _mapped(files: list[int], size: int, access: int) -> mmap.mmap:
     return segment
 
 
-def _of_a_row(err: BaseException) -> bool:
-    """Whether the values of one row make it so, as far as can be told: not the machine, nor all rows together."""
-    return isinstance(err, Exception) and not isinstance(err, (MemoryError, OSError, _op_call.TooMany))
+class _Spared:
+    """The rows of a call that failed, of which there may be so many. The first ones have words."""
+
+    def __init__(self, most: int, on: Callable[[], None]) -> None:
+        self.failed: list[Message] = []
+        self._most = most
+        self.sparing = _op_call.Sparing(self._may, on) if most > 0 else None
+
+    def _may(self, row: int, err: BaseException) -> bool:
+        if len(self.failed) >= self._most or not _op_call.of_a_row(err):
+            return False
+        self.failed.append({**_raised(row, err), "kind": ""} if len(self.failed) < WITH_WORDS else {"row": row})
+        return True
+
+    def told(self) -> list[Message]:
+        """They, in order: what does not convert shows behind all that raised."""
+        return sorted(self.failed, key=lambda failed: failed["row"])
+
+
+def _raised(row: int | None, err: BaseException) -> Message:
+    told = {**_told("raised", err), "row": row, "own": _op_call.of_a_row(err)}
+    if isinstance(err, _op_call.Mistake):  # the worker says which row of the file that is
+        told["message"] = re.sub(r" in row \d+ of the call", "", told["message"], count=1)
+    return told
 
 
 def _told(kind: str, err: BaseException) -> Message:

@@ -1,0 +1,183 @@
+package convert
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/filetest"
+)
+
+const others = "../../internal/formats/filetest/others"
+
+// TestFilesOfOthers: a file that another writer wrote is, as Parquet, its twin.
+func TestFilesOfOthers(t *testing.T) {
+	for _, folder := range []string{"csv", "jsonl", "webdataset", "tfrecord", "mds", "tokens"} {
+		for _, o := range filetest.Others(t, folder) {
+			if o.File == "jsonl/uint64.jsonl" { // what is beyond int64 is refused
+				continue
+			}
+			t.Run(o.File, func(t *testing.T) {
+				how := o.How(t)
+				how.Name = folder
+				if strings.Contains(o.File, ".tsv") {
+					how.Name = "tsv"
+				}
+				switch _, headless := o.Options["header"]; {
+				case o.File == "csv/numbers.csv": // 007 is an identifier, if nobody says otherwise
+					how.Columns = map[string]string{"i": "int64"}
+				case headless:
+					how.Options["names"] = textValues("id", "price", "name", "count", "flag", "note")
+				}
+				twin, names := withoutMeta(t, filepath.Join(others, o.Twin))
+				r := run(t, Options{
+					Inputs: []string{filepath.Join(others, o.File)}, Format: how, FileRows: 100, Columns: names,
+				})
+				expectEqual(t, Options{Inputs: r.Files}, Options{Inputs: []string{twin}})
+			})
+		}
+	}
+}
+
+// withoutMeta is a twin without the column of MDS that is JSON, which is text there and a struct in the twin, and the
+// names of the others; nil: it has none.
+func withoutMeta(t *testing.T, twin string) (string, []string) {
+	t.Helper()
+	f, err := os.Open(twin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	table, err := pqarrow.ReadTable(t.Context(), f, nil, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := table.Schema().FieldIndices("meta")
+	if len(at) == 0 {
+		return twin, nil
+	}
+	var names []string
+	fields := slices.Delete(slices.Clone(table.Schema().Fields()), at[0], at[0]+1)
+	var columns []arrow.Column
+	for i := range int(table.NumCols()) {
+		if i != at[0] {
+			columns = append(columns, *table.Column(i))
+			names = append(names, table.Column(i).Name())
+		}
+	}
+	to, err := os.Create(filepath.Join(t.TempDir(), "twin.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table = array.NewTable(arrow.NewSchema(fields, nil), columns, table.NumRows())
+	err = pqarrow.WriteTable(table, to, table.NumRows(), nil, pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.Name(), names
+}
+
+// TestDecodedColumns: files that differ have the columns of all of them, as sessions have.
+func TestDecodedColumns(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.jsonl": `{"n": 1, "u": {"age": 7, "tags": ["x", null]}, "none": null}`,
+		"b.jsonl": `{"n": 2.5, "late": [[1], []]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	how := &pb.Format{Name: "JSON lines", Columns: map[string]string{"u.age": "int16"}}
+	r := run(t, Options{Inputs: []string{dir}, Format: how, Verify: true})
+	expect(t, table(t, r.Files...),
+		"n float64, u.age int16, u.tags list<list: utf8, nullable>, none utf8, "+
+			"late list<list: list<list: int64, nullable>, nullable>",
+		`1|7|["x",null]|(null)|(null)`,
+		"2.5|(null)|(null)|(null)|[[1],[]]",
+	)
+	r = run(t, Options{Inputs: []string{dir}, Columns: []string{"late", "n"}})
+	expect(t, r.Columns, "late: list<item: list<item: int64, nullable>, nullable>", "n: float64")
+}
+
+// TestSkipRows: rows that cannot be decoded are left out and counted, also by a run that goes on.
+func TestSkipRows(t *testing.T) {
+	var lines []string
+	bad := 0
+	for i := range 9000 {
+		if i%1000 == 7 {
+			lines = append(lines, `{"n": "x"`)
+			bad++
+			continue
+		}
+		lines = append(lines, fmt.Sprintf(`{"n": %d}`, i))
+	}
+	lines[0] = `{"n": 0}`
+	o := Options{
+		Inputs: []string{write(t, "a.jsonl", strings.Join(lines, "\n"))}, FileRows: 2500, SkipRows: int64(bad),
+		Output: filepath.Join(t.TempDir(), "out"), Format: &pb.Format{Name: "jsonl", Columns: map[string]string{"n": "int64"}},
+	}
+	_ = stopAfter(t, o, 5000)
+	o.Verify = true
+	r := run(t, o)
+	if r.Rows != int64(9000-bad) || r.Skipped != int64(bad) || !r.Verified || len(r.Files) != 4 {
+		t.Errorf("%+v", r)
+	}
+	o.SkipRows, o.Overwrite = int64(bad-1), true
+	want := fmt.Sprintf("a.jsonl row 8007: record at byte %d", len(strings.Join(lines[:8007], "\n"))+1)
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "--skip-rows leaves out 8") {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestDecodedErrors: they name the file, and what to do.
+func TestDecodedErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		o          Options
+		want       string
+	}{
+		{"a.jsonl", "{\"n\": 1}\n{\"n\": \"x\"}\n", Options{}, "column n cannot be converted: it is of several types"},
+		{"a.jsonl", "{\"n\": 1}\n", Options{Columns: []string{"m"}}, "there is no column m; there are n"},
+		{"a.jsonl", "{\"n\": 1}\n", Options{Delimiter: ";"}, "are for text inputs"},
+		{"a.tfrecord", "\x01", Options{}, "a.tfrecord"},
+		{"a.dat", "a,b\n", Options{}, "a.dat: neither its name nor its bytes tell its format: give --format"},
+		{"a.csv", "a\n1\n", Options{Format: &pb.Format{Name: "orc"}}, `no format "orc"`},
+	} {
+		tt.o.Inputs, tt.o.Output = []string{write(t, tt.name, tt.text)}, filepath.Join(t.TempDir(), "out")
+		if _, err := Run(t.Context(), tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+func textValues(all ...string) *pb.Value {
+	list := &pb.List{}
+	for _, text := range all {
+		list.Values = append(list.Values, &pb.Value{Kind: &pb.Value_Text{Text: text}})
+	}
+	return &pb.Value{Kind: &pb.Value_List{List: list}}
+}
+
+// expectEqual holds a dataset against another one.
+func expectEqual(t *testing.T, a, b Options) {
+	t.Helper()
+	a.Store, b.Store = newStore(t), newStore(t)
+	c, err := Compare(t.Context(), a, b)
+	if err == nil {
+		err = c.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
