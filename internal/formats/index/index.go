@@ -284,7 +284,7 @@ func (r *reader) text() string {
 }
 
 const (
-	// stepBytes is for how many bytes of extents memory is asked at once, and copies how many there are of them: as they
+	// stepBytes is for how many bytes of extents memory is asked at once. Copies is how many there are of them: as they
 	// grow, and in the index that is made of them.
 	stepBytes, copies = 1 << 20, 4
 )
