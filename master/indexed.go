@@ -81,6 +81,6 @@ func (all indexedFiles) differ(before string) error {
 		of = "one of " + of
 	}
 	return fmt.Errorf("%s: its index is another one than that by which the session's positions count, which would be "+
-		"other rows by this one: the file's bytes were changed and its ETag was not, or it was indexed by another release",
-		of)
+		"other rows by this one: the file's bytes were changed and its ETag was not, or it was indexed by another "+
+		"release", of)
 }

@@ -95,7 +95,7 @@ type indexing struct {
 	logger  *slog.Logger
 	// recorded is the digest of a file's index in an earlier block of the session; "": none is known.
 	recorded func(uri string) string
-	// made says to use nothing but what workers made: what lies beside the data differs from what is known of the block.
+	// made says to use nothing but what workers made: what lies beside the data differs from what is known.
 	made bool
 }
 
@@ -159,6 +159,12 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	}
 	return out, eachOf(ctx, named, func(int) {}, func(ctx context.Context, i int) error {
 		f := out[i]
+		if made := x.files.Small(x.program.GetStorage(), f.File.File, x.program.GetFormat()); made != nil {
+			if err := x.take(f, made, true); err != nil {
+				return fmt.Errorf("%s: %w", f.GetUri(), err)
+			}
+			return f.use(made)
+		}
 		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) {
 			x.used(ctx, f, kept)
 			return f.use(kept)
@@ -210,8 +216,8 @@ func (x *indexing) take(f *scanned, made *index.Index, byWorker bool) error {
 	case before.digest != of.digest && (before.made || !byWorker):
 		return &otherIndexError{before.digest, of.digest}
 	case before.digest != of.digest:
-		x.logger.Warn("the index of a file that lies beside the data is not the one that a worker makes, and is not used "+
-			"any more; remove it", "file", f.GetUri(), "folder", beside.Folder)
+		x.logger.Warn("the index of a file that lies beside the data is not the one that a worker makes, and is not "+
+			"used any more; remove it", "file", f.GetUri(), "folder", beside.Folder)
 		fallthrough
 	case byWorker && !before.made:
 		x.digests.Put(x.key(f), of, digestCost)

@@ -131,7 +131,7 @@ func linesSpec(dir string, epochs uint32) *pb.Spec {
 	}
 }
 
-// placesOf are where a trainer's tickets say that extents lie, by file and index.
+// placesOf are at which positions extents are, and where they lie, as a trainer's tickets say, by file and index.
 func placesOf(t *testing.T, r *trainer, into map[string]string) {
 	t.Helper()
 	for _, g := range r.grants {
@@ -141,7 +141,7 @@ func placesOf(t *testing.T, r *trainer, into map[string]string) {
 		granted := r.open(g)
 		for _, e := range granted.GetExtents() {
 			into[fmt.Sprintf("%d %s %d", granted.GetEpoch(), granted.GetFile().GetUri(), e.GetIndex())] = fmt.Sprintf(
-				"%v %d", format.PlaceOf(e), e.GetWindowRows())
+				"%d %d %v %d", granted.GetBlock(), granted.GetShard(), format.PlaceOf(e), e.GetWindowRows())
 		}
 	}
 }
@@ -478,5 +478,24 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
 			}
 		})
+	}
+}
+
+// TestSmallFilesAskNobody: what a master reads whole to see what it is, it indexes by that.
+func TestSmallFilesAskNobody(t *testing.T) {
+	const files, lines = 40, 5
+	dir := t.TempDir()
+	for i := range files {
+		check(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d.jsonl", i)),
+			[]byte(strings.Repeat("{\"label\": 1}\n", lines)), 0o600))
+	}
+	m := single(t)
+	w := &indexingWorker{}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	openSession(t, m, "run", linesSpec(dir, 1), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	delivered(t, r)
+	if r.counters.GetRows() != files*lines || w.times() > 0 {
+		t.Errorf("%d rows, want %d; workers were asked for %v", r.counters.GetRows(), files*lines, w.asked)
 	}
 }

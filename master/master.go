@@ -40,6 +40,9 @@ import (
 // describedBytes bounds the descriptions of files kept in memory.
 const describedBytes = 64 << 20
 
+// smallIndexBytes bounds the indexes of files that are read whole for their front.
+const smallIndexBytes = 16 << 20
+
 // minLease is the shortest lease that is taken.
 const minLease = 100 * time.Millisecond
 
@@ -147,7 +150,7 @@ func New(cfg Config) (*Master, error) {
 	m := &Master{
 		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{},
 		observed:  observe.New(cfg.Scaling.Utilisation),
-		described: formats.NewCache(describedBytes), listings: newListings(listingBytes),
+		described: formats.NewCache(describedBytes).IndexSmall(smallIndexBytes), listings: newListings(listingBytes),
 		lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	if cfg.Store != nil {

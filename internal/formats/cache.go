@@ -30,7 +30,8 @@ const (
 // changed one is never mistaken for the old. It may be used by many goroutines at once.
 type Cache struct {
 	kept   *lru.Cache[cacheKey, format.File]
-	looked *lru.Cache[cacheKey, time.Time] // whether they are current
+	looked *lru.Cache[cacheKey, time.Time]    // whether they are current
+	small  *lru.Cache[cacheKey, *index.Index] // nil: small files are not indexed
 	beside *beside.Finder
 
 	mu      sync.Mutex
@@ -152,6 +153,7 @@ func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (forma
 	if _, ok := loaded.(format.Beside); ok {
 		c.looked.Put(key, time.Now(), int64(len(key.uri))+lookedCost)
 	}
+	c.indexSmall(ctx, key, in, loaded)
 	c.kept.Put(key, loaded, loaded.Size())
 	return loaded, nil
 }

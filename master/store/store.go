@@ -105,7 +105,9 @@ func attempt(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}, codec: c, coding: make(chan struct{}, 1), indexes: newIndexKeys()}
+	s := &Store{
+		cfg: cfg, keys: layout{prefix: cfg.Prefix}, codec: c, coding: make(chan struct{}, 1), indexes: newIndexKeys(),
+	}
 	if s.client, err = connect(ctx, cfg); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@
 package format
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -131,12 +132,20 @@ const (
 )
 
 // Reader reads the file from its front to its end.
-func (f *Input) Reader(ctx context.Context) io.Reader { return f.ReaderFrom(ctx, 0, streamBytes) }
+func (f *Input) Reader(ctx context.Context) io.Reader {
+	if f.Whole() {
+		return bytes.NewReader(f.head)
+	}
+	return f.ReaderFrom(ctx, 0, streamBytes)
+}
 
 // ReaderFrom reads the file from a byte to its end, so many bytes at once at most.
 func (f *Input) ReaderFrom(ctx context.Context, at, most int64) io.Reader {
 	return &reader{ctx: ctx, of: f, at: at, most: most}
 }
+
+// Whole reports whether all of the file was read for its front.
+func (f *Input) Whole() bool { return f.head != nil && int64(len(f.head)) == f.File.GetSize() }
 
 type reader struct {
 	ctx  context.Context //nolint:containedctx // it is that of one read from front to end

@@ -283,10 +283,26 @@ func (r *reader) text() string {
 	return text
 }
 
+const (
+	// stepBytes is for how many bytes of extents memory is asked at once. Copies is how many there are of them: as they
+	// grow, and in the index that is made of them.
+	stepBytes, copies = 1 << 20, 4
+)
+
 // Scan makes the index of a file, by reading all of it.
 func Scan(ctx context.Context, in *format.Input, of format.Scanned) (*Index, error) {
 	b := NewBuilder(For(in.File, of, in.How))
-	if err := of.Scan(ctx, in, b.Add); err != nil {
+	paid := stepBytes
+	err := of.Scan(ctx, in, func(p format.Place) error {
+		if len(b.extents) > paid && in.Take != nil {
+			if err := in.Take(stepBytes * copies); err != nil {
+				return err
+			}
+			paid += stepBytes
+		}
+		return b.Add(p)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return b.Index()

@@ -77,13 +77,15 @@ func (f *File) passHeader(in Bytes) (int64, error) {
 	return int64(n), err
 }
 
-// growing is how a buffer grows for which memory is taken.
+// growing is how a buffer grows for which memory is taken: for the old one and the one that it is copied to.
 func growing(take func(bytes int64) error) func(buf []byte, n int) ([]byte, error) {
+	taken := int64(0)
 	return func(buf []byte, n int) ([]byte, error) {
-		if take != nil && n > bufferBytes {
-			if err := take(int64(n)); err != nil {
+		if more := int64(len(buf)+n) - taken; take != nil && n > bufferBytes && more > 0 {
+			if err := take(more); err != nil {
 				return nil, err
 			}
+			taken += more
 		}
 		grown := make([]byte, n)
 		copy(grown, buf)
