@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -90,7 +91,7 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 			return nil, passed, fmt.Errorf("list %s: %w", uri, err)
 		}
 		l := listing{Backend: b, kind: kind, cost: cost, left: left}
-		found, err := l.find(ctx, uri)
+		found, err := l.findAll(ctx, uri)
 		if err != nil {
 			return nil, passed, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
@@ -168,13 +169,80 @@ func (m met) again(name string) bool {
 
 // keysAt is where in a file's URI the levels begin that the URI which found it does not fix.
 func keysAt(uri, found string) int {
-	switch {
-	case isGlob(uri):
-		return strings.LastIndexByte(uri[:strings.IndexAny(uri, wildcards)], '/') + 1
-	case uri == found:
-		return strings.LastIndexByte(uri, '/') + 1
+	if fixed := Fixed(uri); fixed != uri || uri == found {
+		return strings.LastIndexByte(fixed, '/') + 1
 	}
 	return len(strings.TrimSuffix(uri, "/")) + 1
+}
+
+// findAll returns the files that a URI names, with braces or without: at least one of each name.
+func (l *listing) findAll(ctx context.Context, uri string) ([]*pb.File, error) {
+	all, err := l.cost.namesOf(uri)
+	if err != nil {
+		return nil, err
+	}
+	if all == nil {
+		return l.find(ctx, uri)
+	}
+	found, rest, err := l.inFolders(ctx, all)
+	for i := 0; err == nil && i < len(rest); i++ {
+		var more []*pb.File
+		if more, err = l.find(ctx, rest[i]); err != nil {
+			err = fmt.Errorf("its braces stand for %s: %w", rest[i], err)
+		}
+		found = append(found, more...)
+	}
+	return found, err
+}
+
+// inFolders finds those of many names that are files, by one listing of each folder that many are in, and returns the
+// other names.
+func (l *listing) inFolders(ctx context.Context, all []string) (found []*pb.File, rest []string, err error) {
+	folders := map[string][]string{}
+	for _, name := range all {
+		if dir := name[:strings.LastIndexByte(name, '/')+1]; dir == name || isGlob(name) {
+			rest = append(rest, name)
+		} else {
+			folders[dir] = append(folders[dir], name)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		wanted := make(map[string]bool, len(folders[dir]))
+		prefix := folders[dir][0]
+		for _, name := range folders[dir] {
+			wanted[name] = true
+			prefix = common(prefix, name)
+		}
+		if len(wanted) < listedTogether {
+			rest = append(rest, folders[dir]...)
+			continue
+		}
+		err := l.List(ctx, object.Query{Prefix: prefix, Flat: true}, func(f *pb.File) error {
+			if !wanted[f.GetUri()] {
+				return nil
+			}
+			delete(wanted, f.GetUri())
+			found = append(found, f)
+			return l.cost.add(f)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrDenied) {
+			return nil, nil, err
+		}
+		rest = append(rest, slices.Sorted(maps.Keys(wanted))...)
+	}
+	return found, rest, nil
+}
+
+// listedTogether is how many names of a folder are as soon found by its listing as one by one.
+const listedTogether = 4
+
+// common is what two texts begin with.
+func common(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
 }
 
 // find returns the files that a URI names, at least one.

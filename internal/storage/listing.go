@@ -48,6 +48,7 @@ type spent struct {
 	files  int64 // wanted
 	bytes  int64
 	others int64 // files that are not wanted
+	names  int   // that URIs with braces stand for
 }
 
 // within returns a context that ends with the listing's time.

@@ -39,6 +39,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"Find":        testFind,
 		"Tell":        testTell,
 		"Together":    testTogether,
+		"Braces":      testBraces,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
@@ -235,6 +236,42 @@ func testTogether(t *testing.T, fx Fixture) {
 	alone, err := fx.Storage.List(t.Context(), fx.Profile, []string{in + "/k=1/a.parquet"})
 	if err != nil || alone[0].GetUri()[alone[0].GetKeysAt():] != "a.parquet" {
 		t.Errorf("a file by itself: %v, %v", alone, err)
+	}
+}
+
+// testBraces: all names that braces stand for are found, or the one that is missing is named.
+func testBraces(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"s-008.tar", "s-009.tar", "s-010.tar", "s-011.tar", "s-012.tar", "s-0090.tar", "a/1.tar", "b/2.tar", "b/3.tar",
+		"{a,c}/4.tar",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	for uri, want := range map[string]string{
+		"s-{008..011}.tar":    "s-008.tar s-009.tar s-010.tar s-011.tar",
+		"s-{012..008..4}.tar": "s-008.tar s-012.tar", "{s-010,a/1}.tar": "a/1.tar s-010.tar",
+		"{a,b}": "a/1.tar b/2.tar b/3.tar", "{a,b}/": "a/1.tar b/2.tar b/3.tar", "{a,b}/[12].*": "a/1.tar b/2.tar",
+		storage.Quote("{a,c}/4.tar"): "{a,c}/4.tar",
+	} {
+		files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if err != nil {
+			t.Errorf("%s: %v", uri, err)
+			continue
+		}
+		if got := names(t, fx, files); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
+	}
+	for uri, want := range map[string]string{
+		"s-{007..012}.tar": "/s-007.tar: nothing found", "s-{009,999}.tar": "/s-999.tar: nothing found",
+		"{a,c}/": "/c/: nothing found", "{a,b}/1*": "/b/1*: nothing found", "none/{1..9}": "/none/1: nothing found",
+		"s-{0..1000000}": "more than 1,000,000 names", "a/{..,b}/2.tar": "level ..",
+		"{0..999999}{0..999999}{0..999999}{0..999999}": "more than 1,000,000",
+	} {
+		_, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", uri, err, want)
+		}
 	}
 }
 
