@@ -103,7 +103,7 @@ Give the files as a spec's dataset.uri has them, and the format if the spec name
 			st: st, profile: of.GetStorage(), how: of.GetFormat(), cache: formats.NewCache(describedBytes),
 			packed: map[string][]index.Packed{}, sizes: map[string]int{},
 		}
-		err = x.run(cmd.Context(), of.GetUri())
+		err = x.run(cmd.Context(), of)
 		cli.Status(os.Stderr, "")
 		switch {
 		case err != nil:
@@ -134,8 +134,8 @@ func (d indexed) WriteText(w io.Writer) error {
 }
 
 // run indexes all files. What was packed before an error stays.
-func (x *indexer) run(ctx context.Context, uris []string) error {
-	files, err := x.st.List(ctx, x.profile, uris)
+func (x *indexer) run(ctx context.Context, of *pb.Dataset) error {
+	files, _, err := storage.Tell(ctx, x.st, of)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ type shower struct {
 }
 
 func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
-	files, left, err := storage.Tell(ctx, d.st, d.profile, []string{uri})
+	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type Kind struct {
 	Together func(dir string, files []*pb.File) error
 	// Bare: a directory stands for files without an ending, too, which are unknown.
 	Bare bool
+	// Spare are files that a directory stands for where it has none that Has reports; nil: there are none.
+	Spare func(uri string) bool
 	// NotEmpty: neither a directory nor a glob stands for files without bytes.
 	NotEmpty bool
 }
@@ -34,7 +36,8 @@ type Kind struct {
 // data is the kind of files that are read to train from.
 func data() Kind {
 	return Kind{
-		Ends: dataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
+		Ends: dataEndings(func(string) bool { return true }),
+		Has:  func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
 		Bare: true, NotEmpty: true,
 	}
 }
@@ -47,22 +50,26 @@ const (
 	hidden
 	foreign // it is none of the kind
 	empty
+	spare
 	unknown
 	wanted
 )
 
 // fate is that of a file of a directory, which is not hidden.
 func (k Kind) fate(f *pb.File) fate {
-	has := k.Has(f.GetUri())
-	switch {
-	case !has && (!k.Bare || !isBare(f.GetUri())):
-		return foreign
-	case k.NotEmpty && f.GetSize() == 0:
-		return empty
-	case !has:
-		return unknown
+	met := foreign
+	switch uri := f.GetUri(); {
+	case k.Has(uri):
+		met = wanted
+	case k.Bare && isBare(uri):
+		met = unknown
+	case k.Spare != nil && k.Spare(uri):
+		met = spare
 	}
-	return wanted
+	if k.NotEmpty && f.GetSize() == 0 && met != foreign {
+		return empty
+	}
+	return met
 }
 
 // List finds the files under URIs.
@@ -299,7 +306,7 @@ func (l *listing) findGlob(ctx context.Context, uri string) ([]*pb.File, error) 
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
 	found, err := l.collect(ctx, q, func(f *pb.File) fate { return g.fate(f, l.kind) })
 	if err == nil && g.dirs {
-		err = l.together(g.base, found)
+		err = l.together(uri, found)
 	}
 	if err == nil {
 		err = checkRoot(ctx, l.Backend, g.base, q.Flat || prefix != g.base)
@@ -364,22 +371,45 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 			l.others.Left.Dangling.Add(uri)
 		}
 	}
+	var spares []*pb.File // as long as there is none that is wanted
+	own := false
 	err := l.List(ctx, q, func(f *pb.File) error {
 		met := of(f)
-		if f.Unknown = met == unknown; met >= unknown {
-			found = append(found, f)
-			if err := l.cost.add(f); err != nil || met == wanted {
-				return err
+		if met == wanted && !own {
+			own = true
+			for _, f := range spares {
+				l.cost.giveBack(f)
+				l.pass(foreign, base, f.GetUri())
 			}
-			return tableOf(base, f.Uri)
+			spares = nil
 		}
-		l.others.Count++
-		l.others.Example = f.Uri
-		l.leave(met, base, f.Uri)
-		l.cost.others++
+		switch {
+		case met == spare && !own:
+			spares = append(spares, f)
+		case met == spare:
+			met = foreign
+			fallthrough
+		case met < spare:
+			l.pass(met, base, f.GetUri())
+			return tableOf(base, f.Uri)
+		default:
+			f.Unknown = met == unknown && l.kind.Spare == nil
+			found = append(found, f)
+		}
+		if err := l.cost.add(f); err != nil || met == wanted {
+			return err
+		}
 		return tableOf(base, f.Uri)
 	})
-	return found, cmp.Or(err, table)
+	return append(found, spares...), cmp.Or(err, table)
+}
+
+// pass counts a file that is not taken.
+func (l *listing) pass(met fate, base, uri string) {
+	l.others.Count++
+	l.others.Example = uri
+	l.leave(met, base, uri)
+	l.cost.others++
 }
 
 // leave tells of a name that is left out. What lies in one hidden directory is told of once.

@@ -70,6 +70,12 @@ func (s *spent) add(f *pb.File) error {
 	return nil
 }
 
+// giveBack counts one that is not wanted after all.
+func (s *spent) giveBack(f *pb.File) {
+	s.files--
+	s.bytes -= fileBytes + int64(len(f.GetUri())+len(f.GetEtag()))
+}
+
 // explain says of an error what is to be done if the listing's time is over.
 func (s *spent) explain(err error) error {
 	if !errors.Is(err, errListingTime) {
