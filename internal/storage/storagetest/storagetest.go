@@ -247,8 +247,8 @@ func testTogether(t *testing.T, fx Fixture) {
 func testTellAs(t *testing.T, fx Fixture) {
 	for _, name := range []string{
 		"logs/part-00000", "logs/x.log", "logs/y.txt", "logs/z.parquet", "logs/_SUCCESS", "logs/x.idx",
-		"mixed/000000_0", "mixed/a.log", "mixed/b.jsonl", "mixed/c.ndjson.gz", "mixed/d.txt", "mixed/e.parquet", "none/a.parquet",
-		"tokens/0.bin", "tokens/0.idx", "tokens/1.npy", "tokens/1.npy.docs.npy",
+		"mixed/000000_0", "mixed/a.log", "mixed/b.jsonl", "mixed/c.ndjson.gz", "mixed/d.txt", "mixed/e.parquet",
+		"none/a.parquet", "tokens/0.bin", "tokens/0.idx", "tokens/1.npy", "tokens/1.npy.docs.npy",
 	} {
 		fx.Put(t, name, []byte(name))
 	}
