@@ -98,16 +98,16 @@ func (c *count) request(s *pb.Shard, workers []*pb.Worker) (*pb.StreamRequest, e
 func setOutputs(s *pb.Shard, counted *pb.CountReply, program *pb.Program) error {
 	groups := s.GetExtents()
 	if len(counted.GetExtents()) != len(groups) {
-		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetExtents()), len(groups))
+		return fmt.Errorf("it counted %d extents of %d", len(counted.GetExtents()), len(groups))
 	}
 	for i, g := range groups {
 		outputs, rows := counted.GetExtents()[i].GetOutputs(), session.WindowRows(g)
 		if len(outputs) != len(rows) {
-			return fmt.Errorf("row group %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
+			return fmt.Errorf("extent %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
 		}
 		for j, n := range outputs {
 			if most := spec.MostRows(program, rows[j]); n > most {
-				return fmt.Errorf("row group %d: it counted %d rows of a window of at most %d", g.GetIndex(), n, most)
+				return fmt.Errorf("extent %d: it counted %d rows of a window of at most %d", g.GetIndex(), n, most)
 			}
 		}
 	}

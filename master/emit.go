@@ -204,7 +204,7 @@ func (r *runner) emitChanges() {
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(before.skipped, len(skipped)):] {
 		r.emit(pb.EventKind_DATA,
-			"%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
+			"%s rows are left out of epoch %d: extent %d of %s, from row %d on, cannot be read: %s",
 			humanize.Comma(k.Rows), k.Epoch+1, k.RowGroup, k.File, k.FirstRow, k.Words)
 	}
 	for _, b := range now.badRows {

@@ -48,7 +48,7 @@ func TestRefusedStreams(t *testing.T) {
 			t.Errorf("%v is granted still", g.GetInterval())
 		}
 	}
-	awaitEvent(t, first, pb.EventKind_DATA, "run", "10 rows are left out of epoch 1: row group ")
+	awaitEvent(t, first, pb.EventKind_DATA, "run", "10 rows are left out of epoch 1: extent ")
 	second := start(t, settings{endpoints: e.Endpoints()})
 	first.stop()
 	r.master = second
@@ -60,7 +60,7 @@ func TestRefusedStreams(t *testing.T) {
 	}
 	worse := r.refuse(pb.RefusalCause_UNREADABLE)
 	if f := r.last.GetFailure(); !strings.Contains(f, worse.GetFile().GetUri()) ||
-		!strings.Contains(f, "on_error lets 1 row groups") || !r.last.GetBadData() {
+		!strings.Contains(f, "on_error lets 1 extents") || !r.last.GetBadData() {
 		t.Errorf("failure %q", f)
 	}
 	awaitEvent(t, second, pb.EventKind_SESSION, "run", "failed: ")

@@ -176,7 +176,7 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 		return out
 	}
 	for _, words := range []string{
-		"finished, 4 skipped", bad.files[0].GetUri() + " row group 1, rows ",
+		"finished, 4 skipped", bad.files[0].GetUri() + " extent 1, rows ",
 		"column cat_0",
 	} {
 		if text := show("text"); !strings.Contains(text, words) {
@@ -194,7 +194,7 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 
 	s.OnError.Skip = 3
 	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t,
-		"on_error lets 3 row groups be left out", "row group", "column cat_0", "{skip: 4}")
+		"on_error lets 3 extents be left out", "row group", "column cat_0", "{skip: 4}")
 	s.OnError = nil
 	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can make batches of it",
 		"row group", "column cat_0", "{skip: 1}")

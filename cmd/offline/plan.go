@@ -89,7 +89,7 @@ func Plan(ops spec.Catalog) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan SPEC",
 		Short: "Show what a session of a spec would read",
-		Long: "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by " +
+		Long: "Show what a session would read in its first epoch: files, extents, shards, rows, and bytes by " +
 			"column.\n" +
 			"Below are the ops in their order, with what Python functions run in, and hints at what a session of it " +
 			"costs.\n" +

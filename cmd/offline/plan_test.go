@@ -125,7 +125,7 @@ func TestLeftOut(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{Plan(transform.Builtin()), []string{path}, append(left, "rows        150")},
+		{Plan(transform.Builtin()), []string{path}, append(left, "rows     150")},
 		{Validate(transform.Builtin()), []string{path}, append(left, "is valid: 4 files")},
 		{Show(), []string{dir}, append(left, "150 rows in 3 files")},
 		{Validate(transform.Builtin()), []string{path, "--quick"}, []string{"2 files whose names have no ending"}},

@@ -38,7 +38,7 @@ func Events() *cobra.Command {
 		Short: "Print what happened: decisions of the scaler, workers, leaders, sessions",
 		Long: "Print what happened to the fleet and its sessions, the newest last: what the scaler decided and why, " +
 			"workers that come,\n" +
-			"drain and go, masters that take over, sessions opened, finished, failed and deleted, row groups that " +
+			"drain and go, masters that take over, sessions opened, finished, failed and deleted, extents that " +
 			"were skipped,\n" +
 			"checkpoints. The newest 1,000 are kept, in etcd. With --output json, each event is a line of JSON.",
 		Example: "  penstock events\n  penstock events --session run-7 --follow\n  penstock events --output json | " +

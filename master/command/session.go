@@ -199,11 +199,11 @@ func printSession(w io.Writer, s *pb.Session) error {
 	terminal.Printf(t, "order\t%s\n", order(s))
 	terminal.Printf(t, "trainers\t%d of %d\n", presentOf(s.GetProgress()), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {
-		terminal.Printf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n",
+		terminal.Printf(t, "skipped\t%d extents that no worker can read; on_error allows %d\n",
 			n, s.GetSpec().GetOnError().GetSkip())
 	}
 	for _, k := range s.GetSkipped() {
-		terminal.Printf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(),
+		terminal.Printf(t, "  epoch %d\t%s extent %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(),
 			k.GetRowGroup(), k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, terminal.Lines(k.GetCause()))
 	}
 	for _, e := range s.GetSkippedRows() {

@@ -178,7 +178,7 @@ func (d *Description) WriteText(w io.Writer) error {
 	if c.Files+c.PrunedFiles < int64(d.ListedFiles) {
 		terminal.Printf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
-	terminal.Printf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,
+	terminal.Printf(t, "extents\t%d\t%d pruned by statistics, %d empty\n", c.Extents, c.PrunedExtents,
 		c.EmptyExtents)
 	if c.UntrustedChunks > 0 {
 		terminal.Printf(t,

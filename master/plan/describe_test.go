@@ -45,12 +45,12 @@ func TestDescribe(t *testing.T) {
 	}
 	var text strings.Builder
 	check(t, d.WriteText(&text))
-	const wantText = `files       2        4.0 MiB in 1 blocks
-planned     1        files: all below is of these
-row groups  1        1 pruned by statistics, 1 empty
-rows        500      before the filter; 1000 pruned
-shards      1        
-to read     1.0 MiB  2.0 MiB decoded
+	const wantText = `files    2        4.0 MiB in 1 blocks
+planned  1        files: all below is of these
+extents  1        1 pruned by statistics, 1 empty
+rows     500      before the filter; 1000 pruned
+shards   1        
+to read  1.0 MiB  2.0 MiB decoded
 
 column  type         files  to read    decoded  decoder
 id      int64        1      512.0 KiB  1.0 MiB  native

@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Rows that no worker can read are quarantined: what a rank holds of their row group, from its cursor on, moves to base
+// Rows that no worker can read are quarantined: what a rank holds of their extent, from its cursor on, moves to base
 // as if it had been consumed, so that the partition holds, states tell of it, and no restore grants it again. The
-// spec's on_error says how many row groups that may befall; one more fails the session. A file that is not the one that
+// spec's on_error says how many extents that may befall; one more fails the session. A file that is not the one that
 // was listed fails it at once: which of its rows were read before, nobody can say.
 //
 // A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the
@@ -23,17 +23,17 @@ const maxWords, maxLast, maxReason = 400, 5 << 9, 4 << 10
 
 // Refusal is a stream that no worker goes on with.
 type Refusal struct {
-	At, End  position.Position // the cursor, and where the row group ends
+	At, End  position.Position // the cursor, and where the extent ends
 	Changed  bool              // the file changed, or is gone; else it cannot be read
 	File     string            // its URI
 	Index    uint32            // of the file in the listing
 	RowGroup uint32
 	FirstRow int64 // of the file: of At's window
-	Rows     int64 // source rows from there to the row group's end
+	Rows     int64 // source rows from there to the extent's end
 	Words    string
 }
 
-// Skipped is what was left out of a row group in an epoch.
+// Skipped is what was left out of an extent in an epoch.
 type Skipped struct {
 	Epoch    uint32
 	File     string
@@ -86,9 +86,9 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 
 // intolerable says why a refusal fails the session, or is empty.
 func (s quarantine) intolerable(r Refusal) string {
-	what := fmt.Sprintf("%s row group %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
+	what := fmt.Sprintf("%s extent %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
 	const mend = "mend what it names, the file, the spec or the function, and begin a new session, or go on without " +
-		"such row groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+		"such extents: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
 	words := r.Words + "; "
 	if strings.Contains(r.Words, "\n") { // a traceback
 		words = r.Words + "\n"
@@ -105,7 +105,7 @@ func (s quarantine) intolerable(r Refusal) string {
 		return fmt.Sprintf("%s: no worker can make batches of it: %s"+mend, what, words, 1)
 	default:
 		return fmt.Sprintf(
-			"%s: no worker can read it: %son_error lets %d row groups be left out, and %d were already, %s; "+mend,
+			"%s: no worker can read it: %son_error lets %d extents be left out, and %d were already, %s; "+mend,
 			what, words, s.id.Skip, n, s.someSkipped(), n+1)
 	}
 }
@@ -114,7 +114,7 @@ func (s quarantine) intolerable(r Refusal) string {
 func (s quarantine) someSkipped() string {
 	var names []string
 	for _, k := range s.skipped[:min(3, len(s.skipped))] {
-		names = append(names, fmt.Sprintf("%s row group %d", k.File, k.RowGroup))
+		names = append(names, fmt.Sprintf("%s extent %d", k.File, k.RowGroup))
 	}
 	if len(names) < int(s.skippedRowGroups()) {
 		names = append(names, "others")
@@ -122,14 +122,14 @@ func (s quarantine) someSkipped() string {
 	return strings.Join(names, ", ")
 }
 
-// find returns the index of the entry for a row group that was refused, or -1.
+// find returns the index of the entry for an extent that was refused, or -1.
 func (s quarantine) find(r Refusal) int {
 	return slices.IndexFunc(s.skipped, func(k Skipped) bool {
 		return k.Epoch == r.At.Epoch && k.Index == r.Index && k.RowGroup == r.RowGroup
 	})
 }
 
-// skip lists a part of a row group as left out. Several ranks may hold parts of one.
+// skip lists a part of an extent as left out. Several ranks may hold parts of one.
 func (s quarantine) skip(r Refusal, part position.Set) {
 	s.skipped = slices.Clone(s.skipped)
 	if i := s.find(r); i >= 0 {
@@ -164,13 +164,13 @@ func (s quarantine) rewindSkipped(m merged) {
 func (s quarantine) checkSkipped() error {
 	var sets []owned
 	for _, k := range s.skipped {
-		sets = append(sets, owned{set: k.Set, owner: fmt.Sprintf("%s row group %d", k.File, k.RowGroup)})
+		sets = append(sets, owned{set: k.Set, owner: fmt.Sprintf("%s extent %d", k.File, k.RowGroup)})
 		if open := from(k.Set, position.Position{Epoch: s.closed}); !s.base.Covers(open) {
-			return fmt.Errorf("%s row group %d was skipped in %v, which is not in base", k.File, k.RowGroup, k.Set)
+			return fmt.Errorf("%s extent %d was skipped in %v, which is not in base", k.File, k.RowGroup, k.Set)
 		}
 	}
 	if len(s.skipped) > int(s.id.Skip) {
-		return fmt.Errorf("%d row groups were skipped, where on_error allows %d", len(s.skipped), s.id.Skip)
+		return fmt.Errorf("%d extents were skipped, where on_error allows %d", len(s.skipped), s.id.Skip)
 	}
 	return disjoint(sets)
 }

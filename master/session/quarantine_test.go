@@ -49,7 +49,7 @@ func bugsInQuarantine() map[string]executor {
 			}
 			return s.Apply(c)
 		},
-		"one row group too many is skipped": func(s *State, c Command) (Reply, Changes, error) {
+		"one extent too many is skipped": func(s *State, c Command) (Reply, Changes, error) {
 			s.id.Skip++
 			defer func() { s.id.Skip-- }()
 			return s.Apply(c)
@@ -81,7 +81,7 @@ func badShard(t *testing.T, skip, epochs uint32) (*job, Refusal) {
 	}
 	return j, Refusal{
 		At: window(0, 2), End: window(0, 4), File: "s3://b/part-7", Index: 7, RowGroup: 1, FirstRow: 20, Rows: 20,
-		Words: "s3://b/part-7 row group 1 column price: page at byte 4: its checksum does not fit",
+		Words: "s3://b/part-7 extent 1 column price: page at byte 4: its checksum does not fit",
 	}
 }
 
@@ -95,7 +95,7 @@ func (j *job) report(refused ...Refusal) Sync {
 func TestRefusedFails(t *testing.T) {
 	j, bad := badShard(t, 0, 1)
 	r := j.do(j.report(bad))
-	for _, words := range []string{bad.Words, "s3://b/part-7 row group 1, rows 20 to 39", "on_error: {skip: 1}"} {
+	for _, words := range []string{bad.Words, "s3://b/part-7 extent 1, rows 20 to 39", "on_error: {skip: 1}"} {
 		if !strings.Contains(r.Failure, words) || !r.BadData {
 			t.Errorf("failure %q of bad data %v; want %q", r.Failure, r.BadData, words)
 		}
@@ -122,12 +122,12 @@ func TestRefusedIsSkipped(t *testing.T) {
 	again.At.K = 3 // another rank's part of the same row group
 	j.do(j.report(again))
 	if _, n := j.s.Skipped(); n != 1 {
-		t.Errorf("%d row groups were skipped, want 1", n)
+		t.Errorf("%d extents were skipped, want 1", n)
 	}
 	other := bad
 	other.At, other.End, other.RowGroup = window(1, 0), window(1, 2), 0
 	if r := j.do(j.report(other)); !strings.Contains(r.Failure,
-		"on_error lets 1 row groups be left out, and 1 were already, s3://b/part-7 row group 1") {
+		"on_error lets 1 extents be left out, and 1 were already, s3://b/part-7 extent 1") {
 		t.Errorf("failure %q", r.Failure)
 	}
 }
@@ -186,7 +186,7 @@ func TestSkippedCountsOverRestores(t *testing.T) {
 			list, n := k.s.Skipped()
 			part := position.NewSet(position.Interval{From: bad.At, To: bad.End})
 			if len(list) != c.listed || n != c.rowGroups || k.s.base.Covers(part) != c.quarantine {
-				t.Errorf("%d listed, %d row groups, base %v", len(list), n, k.s.base)
+				t.Errorf("%d listed, %d extents, base %v", len(list), n, k.s.base)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ class PermissionDenied(Error):
 
 
 class DataError(Error):
-    """No worker can read some data, or a file changed. The message names file, row group and column."""
+    """No worker can read some data, or a file changed. The message names file, extent and column."""
 
 
 class NotRepeatable(Error):

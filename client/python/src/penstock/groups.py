@@ -80,7 +80,8 @@ class Data(_Group):
             with a function that makes rows, batch.parts numbers those of one row.
         on_error: what happens to rows that no worker can read. "fail", the default, ends the session with DataError.
             {"skip_rows": N} leaves out, and counts, up to N rows of each epoch that are bad by themselves: a damaged
-            picture, an exception of a Python function by rows. {"skip": N} leaves out, and reports, up to N row groups.
+            picture, an exception of a Python function by rows. {"skip": N} leaves out, and reports, up to N extents:
+            row groups of Parquet, record batches of Arrow, some 4 MiB of other files.
         accept_code_change: True goes on with a session, or a state, that other Python functions made, of other code or
             of other packages. By default that is refused, with what differs.
         try_functions: False opens the session without a trial of Python functions on the first rows. Say so where this
@@ -223,7 +224,7 @@ def group(argument: str, given: object, kind: type[_G]) -> _G:
 
 
 def skipped(policy: object) -> dict[str, int] | None:
-    """What on_error= allows to leave out: row groups by "skip", bad rows by "skip_rows"; None where they end it."""
+    """What on_error= allows to leave out: extents by "skip", bad rows by "skip_rows"; None where they end it."""
     if policy == "fail":
         return None
     given = dict(policy) if isinstance(policy, Mapping) else {}
@@ -234,7 +235,7 @@ def skipped(policy: object) -> dict[str, int] | None:
     if not given or not given.keys() <= {"skip", "skip_rows"}:
         raise SpecError(
             f'on_error: found {policy!r}; give "fail", or {{"skip_rows": N}} for at most N bad rows of an epoch, or '
-            '{"skip": N} for at most N row groups, or both'
+            '{"skip": N} for at most N extents, or both'
         )
     return {name: int(most) for name, most in given.items()}
 
