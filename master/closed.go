@@ -289,7 +289,7 @@ func (t *term) writeAgain(limits access.Limits, c *closed) error {
 // listedAgain lists what a session reads, which must be what it was when the session was opened.
 func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.Session) ([]*pb.File, error) {
 	dataset := of.GetSpec().GetDataset()
-	files, err := limited{m.cfg.Storage, limits}.List(ctx, dataset.GetStorage(), dataset.GetUri())
+	files, _, err := limited{m.cfg.Storage, limits}.Tell(ctx, dataset)
 	if err == nil {
 		files, err = plan.FilterFiles(files, dataset.GetPartitions())
 	}

@@ -24,20 +24,20 @@ type limited struct {
 
 // List implements storage.Storage.
 func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb.File, error) {
-	files, _, err := l.Tell(ctx, profile, uris)
+	files, _, err := l.Tell(ctx, &pb.Dataset{Storage: profile, Uri: uris})
 	return files, err
 }
 
 // Tell implements storage.Teller.
-func (l limited) Tell(ctx context.Context, profile string, uris []string) ([]*pb.File, storage.LeftOut, error) {
+func (l limited) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, storage.LeftOut, error) {
 	if l.limits.Unlimited() {
-		return storage.Tell(ctx, l.Storage, profile, uris)
+		return storage.Tell(ctx, l.Storage, of)
 	}
-	datasets, err := l.datasets(uris)
+	datasets, err := l.datasets(of.GetUri())
 	if err != nil {
 		return nil, storage.LeftOut{}, err
 	}
-	files, left, err := storage.Tell(ctx, l.Storage, profile, uris)
+	files, left, err := storage.Tell(ctx, l.Storage, of)
 	if err == nil {
 		err = l.check(datasets, files)
 	}

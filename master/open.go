@@ -108,7 +108,7 @@ func look(
 			},
 		}
 	}
-	listed, left, err := storage.Tell(ctx, st, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
+	listed, left, err := storage.Tell(ctx, st, s.GetDataset())
 	if err != nil {
 		return nil, nil, err
 	}

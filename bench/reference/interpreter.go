@@ -27,7 +27,7 @@ type Interpreter struct {
 // are looked up in the columns of all files.
 func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interpreter, error) {
 	in := &Interpreter{spec: spec, store: store}
-	listed, err := store.List(ctx, spec.GetDataset().GetStorage(), spec.GetDataset().GetUri())
+	listed, _, err := storage.Tell(ctx, store, spec.GetDataset())
 	if err != nil {
 		return nil, fmt.Errorf("reference: list the dataset: %w", err)
 	}

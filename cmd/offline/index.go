@@ -124,7 +124,7 @@ Give the files as a spec's dataset.uri has them, and the format if the spec name
 			st: st, profile: of.GetStorage(), how: of.GetFormat(), cache: formats.NewCache(describedBytes),
 			dirs: map[string]*directory{},
 		}
-		err = x.run(cmd.Context(), of.GetUri())
+		err = x.run(cmd.Context(), of)
 		cli.Status(os.Stderr, "")
 		if err != nil {
 			return err
@@ -157,8 +157,8 @@ func (d indexed) WriteText(w io.Writer) error {
 }
 
 // run indexes all files that can be indexed.
-func (x *indexer) run(ctx context.Context, uris []string) error {
-	files, err := x.st.List(ctx, x.profile, uris)
+func (x *indexer) run(ctx context.Context, of *pb.Dataset) error {
+	files, _, err := storage.Tell(ctx, x.st, of)
 	if err != nil {
 		return err
 	}

@@ -81,8 +81,8 @@ func Show() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d := &shower{st: st, profile: profile, maxFiles: maxFiles}
-		s, err := d.show(cmd.Context(), args[0], head)
+		d := &shower{st: st, profile: profile, maxFiles: maxFiles, head: head}
+		s, err := d.show(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("show %s: %w", args[0], err)
 		}
@@ -99,10 +99,11 @@ type shower struct {
 	st       storage.Storage
 	profile  string
 	maxFiles int // files to look at; 0: all
+	head     int // rows to show
 }
 
-func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
-	files, left, err := storage.Tell(ctx, d.st, d.profile, []string{uri})
+func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
+	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +135,10 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 		out.Columns = append(out.Columns, describe(c, all))
 	}
 	for _, f := range all {
-		if len(out.Head) >= head {
+		if len(out.Head) >= d.head {
 			break
 		}
-		rows, err := d.rows(ctx, f.file, schema, head-len(out.Head))
+		rows, err := d.rows(ctx, f, schema, d.head-len(out.Head))
 		if err != nil {
 			return nil, err
 		}
@@ -149,6 +150,7 @@ func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error)
 // looked is what is kept of a file that was looked at: its description may take much more.
 type looked struct {
 	file    *pb.File
+	first   format.File // its first extents, if they were found by a scan; nil: it is described again
 	columns format.Columns
 	known   []summary // of the columns
 	rows    int64
@@ -171,6 +173,9 @@ func (d *shower) describe(ctx context.Context, files []*pb.File, left *storage.L
 			if err == nil {
 				out[i], err = look(holds)
 				out[i].file = f
+			}
+			if err == nil && i < d.head { // files behind these hardly have rows that are shown
+				out[i].first, err = firstOf(holds, int64(d.head))
 			}
 			if formats.IsForeign(f, err) {
 				foreign[i], err = err, nil

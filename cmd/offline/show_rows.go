@@ -87,11 +87,30 @@ func show(v any) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
+// firstOf is a file with no more extents than it takes for its first rows; nil: it says itself where these are.
+func firstOf(f format.File, rows int64) (format.File, error) {
+	of, ok := f.(format.Scanned)
+	if !ok {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	var places []format.Place
+	for i, e := range of.Extents() {
+		if rows <= 0 {
+			break
+		}
+		places = append(places, of.Place(i))
+		rows -= e.Rows
+	}
+	return of.At(places)
+}
+
 // rows decodes a file's first rows, as a worker would.
-func (d *shower) rows(ctx context.Context, f *pb.File, schema spec.Schema, head int) ([]row, error) {
-	holds, err := formats.Load(ctx, d.st, d.profile, f, nil)
-	if err != nil {
-		return nil, err
+func (d *shower) rows(ctx context.Context, of looked, schema spec.Schema, head int) (_ []row, err error) {
+	f, holds := of.file, of.first
+	if holds == nil {
+		if holds, err = formats.Load(ctx, d.st, d.profile, f, nil); err != nil {
+			return nil, err
+		}
 	}
 	var sources []*pb.Source
 	for _, c := range schema.Columns {

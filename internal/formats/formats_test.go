@@ -1,9 +1,11 @@
 package formats_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -14,6 +16,13 @@ func TestListingsTakeFilesOfEachFormat(t *testing.T) {
 			if got := storage.FormatOf("s3://bucket/x" + ending); got != f.Name() {
 				t.Errorf("a listing takes x%s for %q, want %q", ending, got, f.Name())
 			}
+		}
+		names := []string{f.Name()}
+		if of, ok := f.(records.Format); ok {
+			names = append(names, of.Aliases()...)
+		}
+		if got := storage.NamesOf(f.Name()); !slices.Equal(got, names) {
+			t.Errorf("a listing knows %s as %v, want %v", f.Name(), got, names)
 		}
 	}
 }

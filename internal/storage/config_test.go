@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
@@ -168,9 +169,14 @@ func TestFilesOfSeveralFormats(t *testing.T) {
 	s := newStore(t)
 	for _, uri := range []string{dir, dir + "/", dir + "/**/"} {
 		_, err := s.List(t.Context(), "", []string{uri})
-		if err == nil || !strings.Contains(err.Error(), "several formats") ||
-			!strings.Contains(err.Error(), "**/*.parquet") {
+		if err == nil || !strings.Contains(err.Error(), "2 of Parquet, such as file://"+dir+"/a.parquet, and 1 of "+
+			"Arrow, such as file://"+dir+"/sub/c.arrow: to read Parquet alone, write dataset.format: parquet (in "+
+			"Python file_format=\"parquet\"), or name the files as file://"+strings.TrimSuffix(uri, "/")+"/**/*.parquet") {
 			t.Errorf("%s: %v, want an error that says which to name", uri, err)
+		}
+		files, _, err := s.Tell(t.Context(), &pb.Dataset{Uri: []string{uri}, Format: &pb.Format{Name: "parquet"}})
+		if err != nil || len(files) != 2 {
+			t.Errorf("%s as Parquet: %v, %v", uri, files, err)
 		}
 	}
 	for uri, want := range map[string]int{dir + "/**/*.arrow": 1, dir + "/**/*": 3, dir + "/**/*.p*": 1} {

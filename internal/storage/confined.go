@@ -22,8 +22,8 @@ func Confined(dir, uri string) error {
 	if err != nil || !strings.HasPrefix(dir, file.Scheme) {
 		return err
 	}
-	if i := strings.IndexAny(canonical, `*?[\`); i >= 0 {
-		canonical = canonical[:strings.LastIndexByte(canonical[:i], '/')+1]
+	if fixed := Fixed(canonical); fixed != canonical {
+		canonical = fixed[:strings.LastIndexByte(fixed, '/')+1]
 	}
 	root, err := os.OpenRoot(strings.TrimPrefix(dir, file.Scheme))
 	if errors.Is(err, fs.ErrNotExist) {

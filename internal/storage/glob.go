@@ -21,9 +21,17 @@ const wildcards = `*?[\`
 
 func isGlob(uri string) bool { return strings.ContainsAny(uri, wildcards) }
 
-// Quote makes a URI, or a path, of which no character is a wildcard.
+// Quote makes a URI, or a path, of which no character is a wildcard, or a brace that stands for several names.
 func Quote(uri string) string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(uri)
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`, `\`, `\\`).Replace(uri)
+}
+
+// Fixed is a canonical URI up to what may stand for several names.
+func Fixed(uri string) string {
+	if at := strings.IndexAny(uri, wildcards+"{"); at >= 0 {
+		return uri[:at]
+	}
+	return uri
 }
 
 // newGlob splits a pattern and returns the fixed prefix of all that it can match.
@@ -47,6 +55,14 @@ func newGlob(uri string) (g glob, prefix string, err error) {
 // Finds reports whether a file is one of those that List finds by a URI, both canonical, once it is there: one below
 // the directory, or one that the glob matches.
 func Finds(uri, file string) bool {
+	if g, ok := firstGroup(uri); ok {
+		for part := range g.parts() {
+			if Finds(g.before+part+g.after, file) {
+				return true
+			}
+		}
+		return false
+	}
 	if isGlob(uri) {
 		g, _, err := newGlob(uri)
 		return err == nil && g.finds(file, data())

@@ -102,7 +102,7 @@ func (n *Names) String() string {
 
 // Teller is a Storage whose listings tell what they leave out.
 type Teller interface {
-	Tell(ctx context.Context, profile string, uris []string) ([]*pb.File, LeftOut, error)
+	Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, error)
 }
 
 // Finder is a Storage that lists other files than data.
@@ -110,18 +110,18 @@ type Finder interface {
 	Find(ctx context.Context, profile string, uris []string, kind Kind) ([]*pb.File, Others, error)
 }
 
-// Tell lists files as st does, and tells what is left out, as far as st does.
-func Tell(ctx context.Context, st Storage, profile string, uris []string) ([]*pb.File, LeftOut, error) {
+// Tell lists a dataset's files as st does, by the format that it names, and tells what is left out, as far as st does.
+func Tell(ctx context.Context, st Storage, of *pb.Dataset) ([]*pb.File, LeftOut, error) {
 	if t, ok := st.(Teller); ok {
-		return t.Tell(ctx, profile, uris)
+		return t.Tell(ctx, of)
 	}
-	files, err := st.List(ctx, profile, uris)
+	files, err := st.List(ctx, of.GetStorage(), of.GetUri())
 	return files, LeftOut{}, err
 }
 
 // Tell implements Teller.
-func (s *Store) Tell(ctx context.Context, profile string, uris []string) ([]*pb.File, LeftOut, error) {
-	files, others, err := s.Find(ctx, profile, uris, data())
+func (s *Store) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, error) {
+	files, others, err := s.Find(ctx, of.GetStorage(), of.GetUri(), dataAs(of.GetFormat()))
 	left := others.Left
 	for _, f := range files {
 		if f.GetUnknown() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,8 @@ type Kind struct {
 	Together func(dir string, files []*pb.File) error
 	// Bare: a directory stands for files without an ending, too, which are unknown.
 	Bare bool
+	// Spare are files that a directory stands for where it has none that Has reports; nil: there are none.
+	Spare func(uri string) bool
 	// NotEmpty: neither a directory nor a glob stands for files without bytes.
 	NotEmpty bool
 }
@@ -46,22 +49,26 @@ const (
 	hidden
 	foreign // it is none of the kind
 	empty
+	spare
 	unknown
 	wanted
 )
 
 // fate is that of a file of a directory, which is not hidden.
 func (k Kind) fate(f *pb.File) fate {
-	has := k.Has(f.GetUri())
-	switch {
-	case !has && (!k.Bare || !isBare(f.GetUri())):
-		return foreign
-	case k.NotEmpty && f.GetSize() == 0:
-		return empty
-	case !has:
-		return unknown
+	met := foreign
+	switch uri := f.GetUri(); {
+	case k.Has(uri):
+		met = wanted
+	case k.Bare && isBare(uri):
+		met = unknown
+	case k.Spare != nil && k.Spare(uri):
+		met = spare
 	}
-	return wanted
+	if k.NotEmpty && f.GetSize() == 0 && met != foreign {
+		return empty
+	}
+	return met
 }
 
 // List finds the files under URIs.
@@ -90,7 +97,7 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 			return nil, passed, fmt.Errorf("list %s: %w", uri, err)
 		}
 		l := listing{Backend: b, kind: kind, cost: cost, left: left}
-		found, err := l.find(ctx, uri)
+		found, err := l.findAll(ctx, uri)
 		if err != nil {
 			return nil, passed, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
@@ -168,13 +175,80 @@ func (m met) again(name string) bool {
 
 // keysAt is where in a file's URI the levels begin that the URI which found it does not fix.
 func keysAt(uri, found string) int {
-	switch {
-	case isGlob(uri):
-		return strings.LastIndexByte(uri[:strings.IndexAny(uri, wildcards)], '/') + 1
-	case uri == found:
-		return strings.LastIndexByte(uri, '/') + 1
+	if fixed := Fixed(uri); fixed != uri || uri == found {
+		return strings.LastIndexByte(fixed, '/') + 1
 	}
 	return len(strings.TrimSuffix(uri, "/")) + 1
+}
+
+// findAll returns the files that a URI names, with braces or without: at least one of each name.
+func (l *listing) findAll(ctx context.Context, uri string) ([]*pb.File, error) {
+	all, err := l.cost.namesOf(uri)
+	if err != nil {
+		return nil, err
+	}
+	if all == nil {
+		return l.find(ctx, uri)
+	}
+	found, rest, err := l.inFolders(ctx, all)
+	for i := 0; err == nil && i < len(rest); i++ {
+		var more []*pb.File
+		if more, err = l.find(ctx, rest[i]); err != nil {
+			err = fmt.Errorf("its braces stand for %s: %w", rest[i], err)
+		}
+		found = append(found, more...)
+	}
+	return found, err
+}
+
+// inFolders finds those of many names that are files, by one listing of each folder that many are in, and returns the
+// other names.
+func (l *listing) inFolders(ctx context.Context, all []string) (found []*pb.File, rest []string, err error) {
+	folders := map[string][]string{}
+	for _, name := range all {
+		if dir := name[:strings.LastIndexByte(name, '/')+1]; dir == name || isGlob(name) {
+			rest = append(rest, name)
+		} else {
+			folders[dir] = append(folders[dir], name)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		wanted := make(map[string]bool, len(folders[dir]))
+		prefix := folders[dir][0]
+		for _, name := range folders[dir] {
+			wanted[name] = true
+			prefix = common(prefix, name)
+		}
+		if len(wanted) < listedTogether {
+			rest = append(rest, folders[dir]...)
+			continue
+		}
+		err := l.List(ctx, object.Query{Prefix: prefix, Flat: true}, func(f *pb.File) error {
+			if !wanted[f.GetUri()] {
+				return nil
+			}
+			delete(wanted, f.GetUri())
+			found = append(found, f)
+			return l.cost.add(f)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrDenied) {
+			return nil, nil, err
+		}
+		rest = append(rest, slices.Sorted(maps.Keys(wanted))...)
+	}
+	return found, rest, nil
+}
+
+// listedTogether is how many names of a folder are as soon found by its listing as one by one.
+const listedTogether = 4
+
+// common is what two texts begin with.
+func common(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
 }
 
 // find returns the files that a URI names, at least one.
@@ -231,7 +305,7 @@ func (l *listing) findGlob(ctx context.Context, uri string) ([]*pb.File, error) 
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
 	found, err := l.collect(ctx, q, func(f *pb.File) fate { return g.fate(f, l.kind) })
 	if err == nil && g.dirs {
-		err = l.together(g.base, found)
+		err = l.together(uri, found)
 	}
 	if err == nil {
 		err = checkRoot(ctx, l.Backend, g.base, q.Flat || prefix != g.base)
@@ -296,22 +370,45 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 			l.others.Left.Dangling.Add(uri)
 		}
 	}
+	var spares []*pb.File // as long as there is none that is wanted
+	own := false
 	err := l.List(ctx, q, func(f *pb.File) error {
 		met := of(f)
-		if f.Unknown = met == unknown; met >= unknown {
-			found = append(found, f)
-			if err := l.cost.add(f); err != nil || met == wanted {
-				return err
+		if met == wanted && !own {
+			own = true
+			for _, f := range spares {
+				l.cost.giveBack(f)
+				l.pass(foreign, base, f.GetUri())
 			}
-			return tableOf(base, f.Uri)
+			spares = nil
 		}
-		l.others.Count++
-		l.others.Example = f.Uri
-		l.leave(met, base, f.Uri)
-		l.cost.others++
+		switch {
+		case met == spare && !own:
+			spares = append(spares, f)
+		case met == spare:
+			met = foreign
+			fallthrough
+		case met < spare:
+			l.pass(met, base, f.GetUri())
+			return tableOf(base, f.Uri)
+		default:
+			f.Unknown = met == unknown && l.kind.Spare == nil
+			found = append(found, f)
+		}
+		if err := l.cost.add(f); err != nil || met == wanted {
+			return err
+		}
 		return tableOf(base, f.Uri)
 	})
-	return found, cmp.Or(err, table)
+	return append(found, spares...), cmp.Or(err, table)
+}
+
+// pass counts a file that is not taken.
+func (l *listing) pass(met fate, base, uri string) {
+	l.others.Count++
+	l.others.Example = uri
+	l.leave(met, base, uri)
+	l.cost.others++
 }
 
 // leave tells of a name that is left out. What lies in one hidden directory is told of once.

@@ -48,6 +48,7 @@ type spent struct {
 	files  int64 // wanted
 	bytes  int64
 	others int64 // files that are not wanted
+	names  int   // that URIs with braces stand for
 }
 
 // within returns a context that ends with the listing's time.
@@ -67,6 +68,12 @@ func (s *spent) add(f *pb.File) error {
 			humanize.Comma(s.files-1), humanize.IBytes(uint64(s.limits.MaxBytes))), "max_bytes")
 	}
 	return nil
+}
+
+// giveBack counts one that is not wanted after all.
+func (s *spent) giveBack(f *pb.File) {
+	s.files--
+	s.bytes -= fileBytes + int64(len(f.GetUri())+len(f.GetEtag()))
 }
 
 // explain says of an error what is to be done if the listing's time is over.

@@ -148,10 +148,7 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read %q: %v",
 			l.name, uri, err)
 	}
-	fixed := canonical
-	if i := strings.IndexAny(canonical, `*?[\`); i >= 0 {
-		fixed = canonical[:i]
-	}
+	fixed := storage.Fixed(canonical)
 	for _, d := range l.Datasets {
 		if strings.HasPrefix(fixed, d) || canonical == strings.TrimSuffix(d, "/") {
 			return d, nil

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
@@ -54,7 +55,7 @@ func TestDanglingLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for uri, want := range map[string]int{dir: 1, dir + "/day=*/": 1, dir + "/*/a.*": 0} {
-		files, left, err := store.Tell(t.Context(), "", []string{uri})
+		files, left, err := store.Tell(t.Context(), &pb.Dataset{Uri: []string{uri}})
 		if err != nil || len(files) != 1 || left.Dangling.Count != want {
 			t.Errorf("%s: %d files, %v, %v", uri, len(files), left, err)
 		}

@@ -38,7 +38,9 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"ListTables":  testListTables,
 		"Find":        testFind,
 		"Tell":        testTell,
+		"TellAs":      testTellAs,
 		"Together":    testTogether,
+		"Braces":      testBraces,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
@@ -185,7 +187,8 @@ func testTell(t *testing.T, fx Fixture) {
 	fx.Put(t, "in/empty", nil)
 	fx.Put(t, "in/none.parquet", nil)
 	for _, uri := range []string{"in", "i?/"} {
-		files, left, err := storage.Tell(t.Context(), fx.Storage, fx.Profile, []string{fx.Base + "/" + uri})
+		files, left, err := storage.Tell(t.Context(), fx.Storage,
+			&pb.Dataset{Storage: fx.Profile, Uri: []string{fx.Base + "/" + uri}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,8 +222,9 @@ func testTogether(t *testing.T, fx Fixture) {
 	}
 	fx.Put(t, "d=0/in/none.parquet", nil)
 	in := fx.Base + "/d=0/in"
-	files, left, err := storage.Tell(t.Context(), fx.Storage, fx.Profile,
-		[]string{in + "/k=1/a.parquet", in, in + "/*.parquet", in + "/", in + "/k=?/"})
+	files, left, err := storage.Tell(t.Context(), fx.Storage, &pb.Dataset{
+		Storage: fx.Profile, Uri: []string{in + "/k=1/a.parquet", in, in + "/*.parquet", in + "/", in + "/k=?/"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +239,93 @@ func testTogether(t *testing.T, fx Fixture) {
 	alone, err := fx.Storage.List(t.Context(), fx.Profile, []string{in + "/k=1/a.parquet"})
 	if err != nil || alone[0].GetUri()[alone[0].GetKeysAt():] != "a.parquet" {
 		t.Errorf("a file by itself: %v, %v", alone, err)
+	}
+}
+
+// testTellAs: with a format, a directory stands for the files whose endings are its own; without any, for all that are
+// of no other format.
+func testTellAs(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"logs/part-00000", "logs/x.log", "logs/y.txt", "logs/z.parquet", "logs/_SUCCESS", "logs/x.idx",
+		"mixed/000000_0", "mixed/a.log", "mixed/b.jsonl", "mixed/c.ndjson.gz", "mixed/d.txt", "mixed/e.parquet",
+		"none/a.parquet", "tokens/0.bin", "tokens/0.idx", "tokens/1.npy", "tokens/1.npy.docs.npy",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	documents := &pb.Format{Name: "tokens", Options: map[string]*pb.Value{
+		"documents": {Kind: &pb.Value_Text{Text: "*.docs.npy"}},
+	}}
+	for _, tc := range []struct {
+		uri         string
+		how         *pb.Format
+		want, other string
+	}{
+		{"logs", &pb.Format{Name: "jsonl"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]"},
+		{"l*/", &pb.Format{Name: "JSON Lines"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]"},
+		{"logs", &pb.Format{Name: "Parquet"}, "logs/part-00000 logs/z.parquet", "[logs/x.idx logs/x.log logs/y.txt]"},
+		{
+			"mixed", &pb.Format{Name: "ndjson"}, "mixed/000000_0 mixed/b.jsonl mixed/c.ndjson.gz",
+			"[mixed/a.log mixed/d.txt mixed/e.parquet]",
+		},
+		{"none", &pb.Format{Name: "csv"}, "", ".csv or in that of no format"},
+		{"tokens", documents, "tokens/0.bin tokens/1.npy", "[tokens/0.idx tokens/1.npy.docs.npy]"},
+	} {
+		files, left, err := storage.Tell(t.Context(), fx.Storage,
+			&pb.Dataset{Storage: fx.Profile, Uri: []string{fx.Base + "/" + tc.uri}, Format: tc.how})
+		if tc.want == "" {
+			if err == nil || !strings.Contains(err.Error(), tc.other) {
+				t.Errorf("%s: %d files, %v", tc.uri, len(files), err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, other := names(t, fx, files), strings.ReplaceAll(fmt.Sprint(left.Foreign.Examples), fx.Base+"/", "")
+		if got != tc.want || other != tc.other {
+			t.Errorf("%s as %s: %s, and left out %s", tc.uri, tc.how.GetName(), got, other)
+		}
+		for _, f := range files {
+			if f.GetUnknown() {
+				t.Errorf("%s is unknown", f.GetUri())
+			}
+		}
+	}
+}
+
+// testBraces: all names that braces stand for are found, or the one that is missing is named.
+func testBraces(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"s-008.tar", "s-009.tar", "s-010.tar", "s-011.tar", "s-012.tar", "s-0090.tar", "a/1.tar", "b/2.tar", "b/3.tar",
+		"{a,c}/4.tar",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	for uri, want := range map[string]string{
+		"s-{008..011}.tar":    "s-008.tar s-009.tar s-010.tar s-011.tar",
+		"s-{012..008..4}.tar": "s-008.tar s-012.tar", "{s-010,a/1}.tar": "a/1.tar s-010.tar",
+		"{a,b}": "a/1.tar b/2.tar b/3.tar", "{a,b}/": "a/1.tar b/2.tar b/3.tar", "{a,b}/[12].*": "a/1.tar b/2.tar",
+		storage.Quote("{a,c}/4.tar"): "{a,c}/4.tar",
+	} {
+		files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if err != nil {
+			t.Errorf("%s: %v", uri, err)
+			continue
+		}
+		if got := names(t, fx, files); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
+	}
+	for uri, want := range map[string]string{
+		"s-{007..012}.tar": "/s-007.tar: nothing found", "s-{009,999}.tar": "/s-999.tar: nothing found",
+		"{a,c}/": "/c/: nothing found", "{a,b}/1*": "/b/1*: nothing found", "none/{1..9}": "/none/1: nothing found",
+		"s-{0..1000000}": "more than 1,000,000 names", "a/{..,b}/2.tar": "level ..",
+		"{0..999999}{0..999999}{0..999999}{0..999999}": "more than 1,000,000",
+	} {
+		_, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", uri, err, want)
+		}
 	}
 }
 
