@@ -8,9 +8,9 @@
 // (write.go) collects row groups. A layout (layout.go; flattened.go where maps and structs become columns; order.go)
 // makes the output's columns of them, and an encoder (encode.go, package encode) encodes these. An output (output.go)
 // is seen when it is complete. A journal tells a later run what is finished (journal.go). Memory is bounded by about
-// two row groups, a block of rows that are sorted, of Parquet inputs a page and a dictionary a column, and of MDS a shard
-// that is written. Run reads in one goroutine and writes in another and waits for both; calls of Run with different
-// outputs do not touch each other.
+// two row groups, a block of rows that are sorted, of Parquet inputs a page and a dictionary a column, and of MDS a
+// shard that is written. Run reads in one goroutine and writes in another and waits for both; calls of Run with
+// different outputs do not touch each other.
 package convert
 
 import (
