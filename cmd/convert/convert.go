@@ -1,15 +1,16 @@
-// Package convert turns CSV, TSV, Parquet and Arrow files into Parquet that is good to train from: typed columns, row
-// groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics, page indexes. It writes other
+// Package convert turns files of all formats that sessions read into Parquet that is good to train from: typed columns,
+// row groups of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics, page indexes. It writes other
 // formats (to.go), too. `penstock convert` is its command, and `penstock diff` compares what two datasets hold.
 //
-// A source (text.go, parquet.go, arrow.go) makes records of the inputs, and other sources put these in order (sort.go)
-// and in the folders of partitions (partition.go). A cutter (pump.go) says where row groups and files end. A writer
+// A source makes records of the inputs: of text (text.go), Parquet (parquet.go) and Arrow (arrow.go), whose types it
+// keeps all, and of other formats by workers' decoders (decoded.go). Other sources put these in order (sort.go) and in
+// the folders of partitions (partition.go). A cutter (pump.go) says where row groups and files end. A writer
 // (write.go) collects row groups. A layout (layout.go; flattened.go where maps and structs become columns; order.go)
 // makes the output's columns of them, and an encoder (encode.go, package encode) encodes these. An output (output.go)
 // is seen when it is complete. A journal tells a later run what is finished (journal.go). Memory is bounded by about
-// two row groups, a block of rows that are sorted and, of Parquet inputs, a page and a dictionary a column. Run reads
-// in one goroutine and writes in another and waits for both; calls of Run with different outputs do not touch each
-// other.
+// two row groups, a block of rows that are sorted, of Parquet inputs a page and a dictionary a column, and of MDS a
+// shard that is written. Run reads in one goroutine and writes in another and waits for both; calls of Run with
+// different outputs do not touch each other.
 package convert
 
 import (

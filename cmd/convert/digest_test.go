@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Whatever is not as in the inputs is found where rows are sorted or partitioned, and maps and structs are columns or
@@ -69,4 +71,21 @@ func inReverse() *Order {
 		}
 		return order, nil
 	}}
+}
+
+// TestWorkOf: an unfinished conversion to Parquet is the same, whether its format was said or not, and as of when there
+// was no other.
+func TestWorkOf(t *testing.T) {
+	in := &inputs{}
+	plain, said := workOf(Options{}, in), workOf(Options{To: "parquet"}, in)
+	how := &pb.Format{Name: "jsonl", Columns: map[string]string{"a": "int8", "b": "int16", "c": "bool"}}
+	read := workOf(Options{Format: how}, in)
+	for range 10 {
+		if workOf(Options{Format: how}, in) != read {
+			t.Fatal("the digest changes by itself")
+		}
+	}
+	if plain != said || read == plain || workOf(Options{To: "mds"}, in) == plain {
+		t.Error(plain, said, read)
+	}
 }

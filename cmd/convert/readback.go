@@ -28,11 +28,14 @@ type readBack struct {
 
 // readBackOf is how the output of inputs with a schema is read; nil: as it is.
 func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
-	if o.To == "parquet" || o.To == "arrow" {
+	switch o.To {
+	case "jsonl", "tar", asMDS:
+	default:
 		return nil, nil //nolint:nilnil // it keeps all types
 	}
 	if len(o.Flatten) > 0 {
-		return nil, fmt.Errorf("--verify reads what --flatten made in Parquet and Arrow, not in %s: leave one out", o.To)
+		return nil, fmt.Errorf("--verify reads what --flatten made in Parquet and Arrow, not in %s: leave one out",
+			o.To)
 	}
 	r := &readBack{format: &pb.Format{Name: o.To, Columns: map[string]string{}}}
 	inFolders := map[string]bool{}
@@ -82,8 +85,8 @@ func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Arra
 
 var (
 	errMapBack  = errors.New("it has a map, whose keys are names of objects in JSON: leave --verify out")
-	errListBack = errors.New("it has lists of structs within lists, or lists in these, which are not read back: leave " +
-		"--verify out")
+	errListBack = errors.New("it has lists of structs within lists, or lists in these, which are not read back: " +
+		"leave --verify out")
 )
 
 // declare says of which type a column is, or each field of structs.

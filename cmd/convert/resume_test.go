@@ -257,6 +257,18 @@ func TestIntoBucket(t *testing.T) {
 	if !slices.Equal(single.Files, []string{"s3://outputs/derived/one.parquet"}) {
 		t.Errorf("files %v", single.Files)
 	}
+	shards := Options{
+		Store: store, Inputs: numbers(t, 30_000), Output: "s3://outputs/derived/shards", OutProfile: "lake", To: "mds",
+		FileRows: 4500, Compression: "zstd", Verify: true,
+	}
+	_ = stopAfter(t, shards, 20_000)
+	if r := run(t, shards); !r.Verified || len(r.Notes) != 1 || r.Files[1] != shards.Output+"/shard.00001.mds.zstd" {
+		t.Errorf("shards: %+v", r)
+	}
+	index, _, err := (&bucket{store: store, profile: "lake"}).find(t.Context(), shards.Output+"/index.json")
+	if err != nil || len(index) != 1 {
+		t.Errorf("beside the shards there is %v, %v", index, err)
+	}
 }
 
 // One process at a time writes an output, and another one does it no harm.

@@ -87,7 +87,10 @@ type place struct {
 }
 
 // observer looks at records.
-type observer struct{ places int }
+type observer struct {
+	places int
+	whole  bool // what is looked at does not end within a value
+}
 
 // record looks at a record.
 func (o *observer) record(s *Scanner, root *place) error {
@@ -126,7 +129,7 @@ func (o *observer) value(s *Scanner, p *place, level int) error {
 
 func (o *observer) number(s *Scanner, p *place) error {
 	n, err := s.Number()
-	if err != nil || s.At == len(s.Data) { // more of it may be behind the front
+	if err != nil || s.At == len(s.Data) && !o.whole { // more of it may be behind the front
 		return err
 	}
 	if !n.Whole {

@@ -17,6 +17,7 @@ type Seen struct {
 // Look looks at a document.
 func (s *Seen) Look(document []byte) error {
 	scan := &Scanner{Data: document}
+	s.all.whole = true
 	if err := s.all.value(scan, &s.root, 0); err != nil {
 		return err
 	}
