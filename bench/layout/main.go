@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/cmd/convert"
+	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/features"
 )

@@ -71,7 +71,7 @@ func mergeLanes(states []Checkpoint) (merged, error) {
 	var base, own position.Tally // of ranks that bring no state, nobody knows what they left out
 	for i, p := range states {
 		switch {
-		case i > 0 && states[i-1].Rank == p.Rank:
+		case i > 0 && states[i-1].Rank == p.Rank: //nolint:gosec // i is above 0
 			return merged{}, refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
 		case p.Session != first.Session || p.Generation != first.Generation:
 			return merged{}, refused(
