@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,7 +67,28 @@ func readMDS(data []byte, how *pb.Format) (*recordFile, error) {
 	for _, c := range columns {
 		f.columns = append(f.columns, c.column(f.records))
 	}
+	for _, c := range columns {
+		for _, field := range c.fields(f.records) {
+			if !slices.ContainsFunc(f.columns, func(c column) bool { return c.name == field.name }) {
+				f.columns = append(f.columns, field)
+			}
+		}
+	}
 	return f, nil
+}
+
+// fields are the columns of the fields of JSON.
+func (m mdsColumn) fields(records []record) []column {
+	if m.encoding != "json" || len(records) == 0 {
+		return nil
+	}
+	seen := &shape{}
+	for _, r := range records {
+		if v, err := parseJSON(r.(mdsSample)[m.name].data); err == nil {
+			seen.see(v)
+		}
+	}
+	return seen.below(m.name)
 }
 
 func mdsHeader(text []byte) (columns []mdsColumn, err error) {
@@ -215,7 +237,7 @@ func mdsArray(encoding string, data []byte) (a npy, fixed bool, err error) {
 func (s mdsSample) value(c column) (any, bool, error) {
 	v, ok := s[c.name]
 	if !ok {
-		return nil, false, nil
+		return s.field(c)
 	}
 	name, _, _ := strings.Cut(v.encoding, ":")
 	if kind, _ := mdsNumber(name); kind != pb.Kind_KIND_UNSPECIFIED {
@@ -292,4 +314,18 @@ func manyOf(data []byte) ([]any, error) {
 		return nil, errShard
 	}
 	return out, nil
+}
+
+// field is what a column of JSON has at a path: of those whose names fit, the one of the longest name.
+func (s mdsSample) field(c column) (any, bool, error) {
+	for at := len(c.name) - 1; at > 0; at-- {
+		if document, ok := s[c.name[:at]]; ok && c.name[at] == '.' && document.encoding == "json" {
+			v, err := parseJSON(document.data)
+			if err != nil {
+				return nil, false, err
+			}
+			return lookup(v, strings.Split(c.name[at+1:], "."), false)
+		}
+	}
+	return nil, false, nil
 }

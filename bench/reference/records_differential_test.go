@@ -611,7 +611,9 @@ func drawMDS(r *rapid.T) formattest.File {
 		{"bytes", 0, func() []byte { return []byte(oneOf(r, "", "\xff\x00")) }},
 		{"str_int", 0, func() []byte { return []byte(oneOf(r, "5", "-7", "0", oneOf(r, "1", "2", "3", "1.5"))) }},
 		{"str_float", 0, func() []byte { return []byte(oneOf(r, "5", "-7.5", "nan", "1e3")) }},
-		{"json", 0, func() []byte { return []byte(`{"a": 1}`) }},
+		{"json", 0, func() []byte {
+			return []byte(oneOf(r, `{"a": 1}`, `{"a": -2, "b": {"c": "x"}}`, `{"d": [1, 2]}`, `[]`, `{`))
+		}},
 		{"ndarray:int32", 0, func() []byte {
 			return oneOf(r, []byte("\x08\x02\x02____----****++++"), []byte("\x08\x01\x01aaaa"), []byte("\x08\x00\x01"))
 		}},

@@ -176,14 +176,7 @@ func columnsOfSamples(samples []parts) []column {
 		}
 		switch kind := kindOfPart(part); {
 		case kind == jsonPart && documents[part] != nil:
-			for _, c := range documents[part].columns([]string{part}) {
-				dotted := func(name string) bool { return name == "" || strings.Contains(name, ".") }
-				if len(c.path) == 1 && c.text && !c.typ.List || slices.ContainsFunc(c.path[1:], dotted) {
-					c.typ = spec.Type{} // it cannot be named, or is better read as it stands
-				}
-				c.path, c.inferred, c.text = []string{c.name}, true, false
-				out = append(out, c)
-			}
+			out = append(out, documents[part].below(part)...)
 		case kind == npyPart && arrays[part] != nil:
 			out = append(out, *arrays[part])
 		case kind == jsonPart || kind == npyPart:
@@ -196,6 +189,19 @@ func columnsOfSamples(samples []parts) []column {
 	}
 	for i := range out {
 		out[i].path = []string{out[i].name}
+	}
+	return out
+}
+
+// below are the columns of documents in a part, or in a column, of a name.
+func (s *shape) below(name string) (out []column) {
+	dotted := func(name string) bool { return name == "" || strings.Contains(name, ".") }
+	for _, c := range s.columns([]string{name}) {
+		if len(c.path) == 1 && c.text && !c.typ.List || slices.ContainsFunc(c.path[1:], dotted) {
+			c.typ = spec.Type{} // it cannot be named, or is better read as it stands
+		}
+		c.path, c.inferred, c.text = []string{c.name}, true, false
+		out = append(out, c)
 	}
 	return out
 }

@@ -107,7 +107,5 @@ func TestIndex(t *testing.T) {
 	if err := <-first; status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, want Unavailable", err)
 	}
-	if n := r.pipeline.MemoryInUse(); n != 0 {
-		t.Errorf("%d bytes are left", n)
-	}
+	r.awaitFree(t)
 }

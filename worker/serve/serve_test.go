@@ -654,3 +654,15 @@ func TestCompression(t *testing.T) {
 		t.Errorf("bytes by compression: %v", size)
 	}
 }
+
+// awaitFree waits until the worker holds no memory: what a request ran may end shortly after its answer.
+func (r *rig) awaitFree(t *testing.T) {
+	t.Helper()
+	for r.pipeline.MemoryInUse() != 0 {
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%d bytes are left", r.pipeline.MemoryInUse())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

@@ -99,7 +99,7 @@ type Counted interface {
 type Option struct {
 	Name, Doc string
 	Default   *pb.Value
-	Cuts      bool // extents depend on it
+	Cuts      bool // extents depend on it, or whether a file has any
 }
 
 // Format is a Kind as a format.

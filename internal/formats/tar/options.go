@@ -27,7 +27,7 @@ func (Kind) Options() []records.Option {
 		},
 		{
 			Name: optionNoEnd, Doc: "whether a file may lack the zeros that end an archive, as one that was cut off",
-			Default: &pb.Value{Kind: &pb.Value_Bool{Bool: false}},
+			Default: &pb.Value{Kind: &pb.Value_Bool{Bool: false}}, Cuts: true,
 		},
 	}
 }

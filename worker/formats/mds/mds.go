@@ -41,7 +41,7 @@ func NewParser(f *records.File, sources []*pb.Source) (decoder.Parser, error) {
 	}
 	for i, s := range sources {
 		field, path := shard.Document(spec.ColumnName(s.GetPath(), s.GetField()))
-		if field < 0 || s.GetPartition() {
+		if field < 0 {
 			continue
 		}
 		if p.json[field] == nil {
