@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -349,9 +350,13 @@ func (r *runner) takePlan(p plannedBlock) error {
 		BadData: badData(p.err),
 		Reason:  fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),
 	}
-	if fail.BadData {
+	switch {
+	case !fail.BadData:
+	case errors.Is(p.err, storage.ErrChanged), errors.Is(p.err, fs.ErrNotExist):
 		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that " +
 			"there are now"
+	default:
+		fail.Reason += "; mend the file, or leave it out of the dataset, and begin a new session"
 	}
 	_, changes, err := r.change(fail)
 	if err == nil {

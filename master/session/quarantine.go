@@ -87,8 +87,9 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 // intolerable says why a refusal fails the session, or is empty.
 func (s quarantine) intolerable(r Refusal) string {
 	what := fmt.Sprintf("%s extent %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
-	const mend = "mend what it names, the file, the spec or the function, and begin a new session, or go on without " +
-		"such extents: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+	const mend = "mend what it names, the file, the spec or the function, and begin a new session; or restore the " +
+		"newest checkpoint in a session that goes on without it: on_error: {skip_rows: N} leaves out rows that are bad " +
+		"by themselves, and on_error: {skip: %d} whole extents"
 	words := r.Words + "; "
 	if strings.Contains(r.Words, "\n") { // a traceback
 		words = r.Words + "\n"

@@ -243,9 +243,22 @@ func (f *Front) Option(o Option) (*pb.Value, error) {
 		return o.Default, nil
 	}
 	if fmt.Sprintf("%T", v.GetKind()) != fmt.Sprintf("%T", o.Default.GetKind()) {
-		return nil, fmt.Errorf("dataset.format.%s: it is of another type than its default, %v", o.Name, o.Default)
+		return nil, fmt.Errorf("dataset.format.%s: want %s", o.Name, o.wants())
 	}
 	return v, nil
+}
+
+// wants says in words what values an option has.
+func (o Option) wants() string {
+	switch o.Default.GetKind().(type) {
+	case *pb.Value_Bool:
+		return "true or false"
+	case *pb.Value_Int:
+		return "a whole number"
+	case *pb.Value_List:
+		return `a list, such as ["a", "b"]`
+	}
+	return "text"
 }
 
 // Declared are the columns that the dataset declares, in the order of their names.
