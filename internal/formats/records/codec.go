@@ -35,7 +35,8 @@ const (
 	membersOfExtent = 256
 )
 
-// codecOf tells a codec by a file's first bytes.
+// codecOf tells a codec by a file's first bytes. Of gzip's header no more is asked: one that is damaged is to fail, not
+// to be read as it is.
 func codecOf(head []byte) Codec {
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		return Gzip

@@ -57,6 +57,21 @@ func frontOf(ctx context.Context, in *format.Input) (*format.Front, error) {
 	return in.Front(ctx, func(head []byte, whole bool) (*format.Front, error) { return unpack(head, whole, in.Ask) })
 }
 
+// front is that of a file that may be of the format. Its first bytes may be those of a codec by chance: a file of 35,615
+// records may begin with their number. Then the format tells.
+func (f Format) front(ctx context.Context, in *format.Input) (Codec, *format.Front, error) {
+	head, err := in.Head(ctx)
+	if err != nil {
+		return Plain, nil, err
+	}
+	codec := codecOf(head)
+	if codec != Plain && f.Kind.Claims(head) {
+		return Plain, &format.Front{Data: head, Whole: int64(len(head)) == in.File.GetSize()}, nil
+	}
+	front, err := frontOf(ctx, in)
+	return codec, front, err
+}
+
 // Compression is the name of what compresses a file, "" if nothing does, and why it cannot be decompressed, if it
 // cannot.
 func Compression(ctx context.Context, in *format.Input) (name string, damaged, err error) {
