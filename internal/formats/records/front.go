@@ -96,7 +96,7 @@ func unpack(head []byte, whole bool, take func(bytes int64) error) (*format.Fron
 		refused = take(n)
 		return refused
 	}
-	u := NewUnpacked(codec, bytes.NewReader(head), Limits{}, asked)
+	u := NewUnpacked(codec, bytes.NewReader(head), 0, Limits{}, asked)
 	defer u.Close()
 	f := &growingFront{in: u, take: asked}
 	ended, err := f.upTo(maxFront)
@@ -125,7 +125,7 @@ func (f Format) open(ctx context.Context, in *format.Input, codec Codec, front *
 		return nil, err
 	}
 	from := in.ReaderFrom(ctx, int64(len(head)), longFrontBytes)
-	u := NewUnpacked(codec, io.MultiReader(bytes.NewReader(head), from), front.Limits, in.Ask)
+	u := NewUnpacked(codec, io.MultiReader(bytes.NewReader(head), from), 0, front.Limits, in.Ask)
 	defer u.Close()
 	long := &growingFront{in: u, take: in.Ask, first: 4 * len(front.Data)}
 	for ok && !front.Whole {
