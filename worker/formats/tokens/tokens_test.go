@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
@@ -161,6 +163,40 @@ func TestRewritten(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if load() == before {
 			t.Error("documents end elsewhere, and the digest is the same")
+		}
+	})
+}
+
+// unlisted is a folder that cannot be listed.
+type unlisted struct {
+	folder
+	err error
+}
+
+func (u unlisted) List(context.Context, string, []string) ([]*pb.File, error) { return nil, u.err }
+
+// TestUnlisted: while the storage does not answer whether an index is still the same, what is known of it is kept, and
+// looked at again soon. Another error is no description.
+func TestUnlisted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, cache := folder{"a.bin": make([]byte, 10), "a.idx": nil}, formats.NewCache(1<<20)
+		st["a.idx"] = binary.LittleEndian.AppendUint64(nil, 5)
+		load := func(st storage.Storage) (format.File, error) {
+			time.Sleep(2 * time.Minute)
+			return cache.Load(t.Context(), st, "", st.(interface{ file(string) *pb.File }).file("a.bin"), nil, nil, nil)
+		}
+		before, err := load(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := load(unlisted{st, object.Transient(errors.New("503"))}); f != before || err != nil {
+			t.Errorf("while the storage does not answer: %v, %v", f, err)
+		}
+		if f, err := load(unlisted{st, object.ErrDenied}); f != nil || !errors.Is(err, object.ErrDenied) {
+			t.Errorf("where the folder cannot be listed: %v, %v", f, err)
+		}
+		if f, err := load(st); f != before || err != nil {
+			t.Errorf("once it can: %v, %v", f, err)
 		}
 	})
 }
