@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -212,6 +214,26 @@ func FuzzIndex(f *testing.F) {
 		st := folder{"a.bin": data, "a.idx": index}
 		_, _ = rows(t.Context(), st, "a.bin", nil, []*pb.Source{source}, 0)
 	})
+}
+
+// TestForgedLengths: an index of documents that are longer than the file takes no memory for extents.
+func TestForgedLengths(t *testing.T) {
+	const documents = 1 << 17
+	var ends []byte
+	for i := range uint64(documents) {
+		ends = binary.LittleEndian.AppendUint64(ends, i*math.MaxInt32)
+	}
+	st := folder{"a.ds": make([]byte, 16), "a.ds.index": ends}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := formats.NewCache(1<<20).Load(t.Context(), st, "", st.file("a.ds"), option("dtype", "uint16"), nil, nil)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16*documents+1<<20 { // the index, and a length of each
+		t.Errorf("%d bytes for %d documents", took, documents)
+	}
+	if err == nil || !strings.Contains(err.Error(), "and the file 16: it is damaged") {
+		t.Error(err)
+	}
 }
 
 // TestErrors: what is missing or wrong is named, and what to do about it.
