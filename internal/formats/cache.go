@@ -124,7 +124,8 @@ func (c *Cache) Whole(
 }
 
 // isCurrent reports whether what is known of a file is so still. Its ETag says so, but for that which another file says
-// of it: that is looked at now and then. Where the storage does not answer, what is known is believed until the next look.
+// of it: that is looked at now and then. Where the storage does not answer, what is known is believed until the next
+// look.
 func (c *Cache) isCurrent(ctx context.Context, key cacheKey, f format.File, in *format.Input) (bool, error) {
 	of, ok := f.(format.Beside)
 	if !ok {

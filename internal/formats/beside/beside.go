@@ -201,16 +201,17 @@ func (f *Finder) pack(ctx context.Context, st storage.Storage, profile string, o
 	if err != nil {
 		return err
 	}
+	key := packKey{profile, p.GetUri(), p.GetEtag()}
 	for _, packed := range all {
 		x, err := index.Parse(packed.Index)
 		switch {
 		case err != nil:
-			of.wrong[packKey{profile, p.GetUri(), p.GetEtag()}] = fmt.Errorf("%s, of %s: %w", p.GetUri(), packed.Name, err)
+			of.wrong[key] = fmt.Errorf("%s, of %s: %w", p.GetUri(), packed.Name, err)
 		case x.Extents() > 0: // that a file has no rows would be checked by nobody
 			of.indexes[keyOf(packed.Name, x.Of)] = place{p, packed.At, int64(len(packed.Index))}
 		}
 	}
-	f.packs.Put(packKey{profile, p.GetUri(), p.GetEtag()}, data, p.GetSize())
+	f.packs.Put(key, data, p.GetSize())
 	return nil
 }
 

@@ -178,8 +178,8 @@ func (a *NDArray) checkEmpty() error {
 			break
 		}
 		if lists *= int64(n); lists > maxEmpty {
-			return fmt.Errorf("its array has the shape %v, which are more than %d lists without values: write it with 0 "+
-				"as its first dimension", a.Shape, maxEmpty)
+			return fmt.Errorf("its array has the shape %v, which are more than %d lists without values: write it with "+
+				"0 as its first dimension", a.Shape, maxEmpty)
 		}
 	}
 	return nil

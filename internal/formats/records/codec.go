@@ -153,8 +153,8 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 		if err != nil {
 			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.offset+u.in.at(), err)
 		}
-		// The ratio is that of the file from its front on: so who reads it from a member on refuses nothing that its scan
-		// took.
+		// The ratio is that of the file from its front on: so who reads it from a member on refuses nothing that its
+		// scan took.
 		stored := u.offset + u.in.at()
 		if r := u.limits.Ratio; r > 0 && u.bytes > ratioFromBytes && u.bytes/r > stored {
 			return 0, fmt.Errorf("%s: %d bytes of the file decompress to more than %d: if it is to be trusted, raise "+

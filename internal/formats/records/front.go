@@ -57,8 +57,8 @@ func frontOf(ctx context.Context, in *format.Input) (*format.Front, error) {
 	return in.Front(ctx, func(head []byte, whole bool) (*format.Front, error) { return unpack(head, whole, in.Ask) })
 }
 
-// front is that of a file that may be of the format. Its first bytes may be those of a codec by chance: a file of 35,615
-// records may begin with their number. Then the format tells.
+// front is that of a file that may be of the format. Its first bytes may be those of a codec by chance: a file of
+// 35,615 records may begin with their number. Then the format tells.
 func (f Format) front(ctx context.Context, in *format.Input) (Codec, *format.Front, error) {
 	head, err := in.Head(ctx)
 	if err != nil {

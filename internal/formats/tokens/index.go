@@ -208,8 +208,8 @@ func arrayOf(head []byte, size int64) (a array, err error) {
 	}
 	width, have := int64(spec.Width(h.Kind)), size-int64(h.From)
 	if n := h.Shape[0]; n != have/width || have%width != 0 {
-		return a, fmt.Errorf("its array has %d numbers of %d bytes, and there are %d bytes: it is cut off or damaged; write "+
-			"it again", n, width, have)
+		return a, fmt.Errorf("its array has %d numbers of %d bytes, and there are %d bytes: it is cut off or damaged; "+
+			"write it again", n, width, have)
 	}
 	return array{h.Kind, int64(h.From)}, nil
 }
