@@ -81,8 +81,11 @@ func (c *Cache) Load(
 		if ok && found.Knows(sources) {
 			in := &format.Input{Storage: st, Profile: profile, File: f, How: how}
 			current, err := c.isCurrent(ctx, key, found, in)
-			if current || err != nil {
-				return found, err
+			switch {
+			case err != nil:
+				return nil, err
+			case current:
+				return found, nil
 			}
 			found = nil
 		}
@@ -121,7 +124,8 @@ func (c *Cache) Whole(
 }
 
 // isCurrent reports whether what is known of a file is so still. Its ETag says so, but for that which another file says
-// of it: that is looked at now and then.
+// of it: that is looked at now and then. Where the storage does not answer, what is known is believed until the next
+// look.
 func (c *Cache) isCurrent(ctx context.Context, key cacheKey, f format.File, in *format.Input) (bool, error) {
 	of, ok := f.(format.Beside)
 	if !ok {
@@ -131,6 +135,9 @@ func (c *Cache) isCurrent(ctx context.Context, key cacheKey, f format.File, in *
 		return true, nil
 	}
 	current, err := of.IsCurrent(ctx, in)
+	if storage.IsTransient(err) && ctx.Err() == nil {
+		current, err = true, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", key.uri, err)
 	}

@@ -135,10 +135,13 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	case err != nil:
 		return nil, err
 	case damaged != nil:
-		return nil, &UnclaimedError{fmt.Sprintf("%v: the file is damaged; write it again", damaged)}
+		return nil, fmt.Errorf("%w: the file is damaged; write it again", damaged)
 	case codec != "":
 		return nil, &UnclaimedError{fmt.Sprintf("it is compressed by %s, and what it holds is of no format that is "+
 			"known by its front: name it by dataset.format", codec)}
+	case isTar(head):
+		return nil, errors.New("it begins as a tar archive does, but for the checksum of its first header: it is " +
+			"damaged; write it again")
 	}
 	why := unclaimed(all, in.File.GetUri(), head, tail)
 	if isCut(head) {
@@ -209,9 +212,6 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	switch {
 	case len(tail) == 0:
 		why = "the file is empty"
-	case isTar(head):
-		return why + "; it begins as a tar archive does, but for the checksum of its first header: it is damaged; " +
-			"write it again"
 	case other != "" && !storage.IsText(uri):
 		return why + "; it begins as " + other + " does, which is not read"
 	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):

@@ -100,6 +100,40 @@ func TestFrontsStayWithinTheirBound(t *testing.T) {
 	})
 }
 
+// TestPlainFrontsLikeGzip: files that begin as those of gzip do by chance are read as they are, whatever their name.
+func TestPlainFrontsLikeGzip(t *testing.T) {
+	const n = 0x8b1f
+	le := binary.LittleEndian
+	payload := append(binary.AppendUvarint([]byte{0x1a}, n-4), make([]byte, n-4)...) // a field of no Example
+	record := le.AppendUint64(nil, n)
+	record = append(le.AppendUint32(record, masked(record)), payload...)
+	record = le.AppendUint32(record, masked(payload))
+	header := `{"version":2,"format":"mds","column_names":["a"],"column_encodings":["uint8"],"column_sizes":[1]}`
+	begin := uint32(4 + 4*(n+1) + len(header))
+	shard := le.AppendUint32(nil, n)
+	for i := range uint32(n + 1) {
+		shard = le.AppendUint32(shard, begin+i)
+	}
+	shard = append(append(shard, header...), make([]byte, n)...)
+	for _, c := range []struct {
+		format, name string
+		data         []byte
+		rows         int64
+	}{
+		{"TFRecord", "part", record, 1},
+		{"TFRecord", "part.tfrecord", record, 1},
+		{"TFRecord", "part.gz", recordstest.Gzip(record), 1},
+		{"MDS", "shard", shard, n},
+		{"MDS", "shard.mds", shard, n},
+	} {
+		one := &filetest.One{URI: "mem://" + c.name, Data: c.data}
+		f, err := formats.Load(t.Context(), one, "", one.File(), nil)
+		if err != nil || f.Format() != c.format || format.Rows(f) != c.rows {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 // TestLongRecords: a first record is read as a whole, once, or refused by its own limit.
 func TestLongRecords(t *testing.T) {
 	part := strings.Repeat("x", 3<<20)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/records/recordstest"
@@ -13,15 +14,18 @@ import (
 // TestFilesOfNoFormat are told from those of a format that were cut off, and it is said what they seem to be.
 func TestFilesOfNoFormat(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
+	flipped := recordstest.Gzip([]byte(strings.Repeat(`{"a": 1}`+"\n", 100)))
+	flipped[len(flipped)-8] ^= 1 // of the checksum
 	for _, c := range []struct {
 		name, data, want string
 		unclaimed        bool
 	}{
 		{"000000_0", "ORC" + long + "\x00", "it begins as ORC does, which is not read", true},
 		{"000000_0", "SEQ\x06" + long, "SequenceFile of Hadoop", true},
-		{"t", strings.Repeat("\x00", 257) + "ustar\x0000", "a tar archive", true},
+		{"t", strings.Repeat("\x00", 257) + "ustar\x0000", "a tar archive", false},
 		{"part-00000.gz", string(recordstest.Gzip([]byte("1,2\n"))), "compressed by gzip, and what it holds is of no format that is known by its front: name it by dataset.format", true},
-		{"part-00000.gz", "\x1f\x8b\x00" + long, "gzip: invalid header: the file is damaged", true},
+		{"part-00000.gz", "\x1f\x8b\x00" + long, "gzip: invalid header: the file is damaged", false},
+		{"part-00000.gz", string(flipped), "the file is damaged", false},
 		{"LICENSE", "As is.\n", "`penstock convert`", true},
 		{"LICENSE", "As is.\n", "of no format that is read: it ends in", true},
 		{"x", "\x00\x01", "another format, or was cut off", true},
@@ -32,7 +36,7 @@ func TestFilesOfNoFormat(t *testing.T) {
 		_, err := formats.Load(t.Context(), one, "", one.File(), nil)
 		_, unclaimed := errors.AsType[*formats.UnclaimedError](err)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), one.URI) ||
-			unclaimed != c.unclaimed {
+			unclaimed != c.unclaimed || formats.IsForeign(&pb.File{Unknown: true}, err) != c.unclaimed {
 			t.Errorf("%s %.10q: %v, unclaimed: %v", c.name, c.data, err, unclaimed)
 		}
 	}

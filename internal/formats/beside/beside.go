@@ -8,11 +8,14 @@ package beside
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +55,9 @@ type folder struct {
 	when    time.Time     // it was listed
 	packs   map[packKey]*pb.File
 	indexes map[indexKey]place
-	err     error // of the listing
-	wrong   error // of a pack; the others are as good
+	err     error             // of the listing
+	wrong   map[packKey]error // of packs; the others are as good
+	told    bool              // what is wrong was, since the listing
 }
 
 // indexKey is a hash of a file's name and what the index is of: two in 2^64 have the same one, and an index says itself
@@ -78,8 +82,8 @@ func New(enter func(ctx context.Context) (take func(bytes int64) error, leave fu
 	}
 }
 
-// Find finds the index of a file; nil: there is none. An error says what is wrong with one that there may be, or that
-// it could not be read.
+// Find finds the index of a file; nil: there is none. An error says what is wrong with one that there may be, once for
+// all files of a folder that was listed, or that it could not be read.
 func (f *Finder) Find(
 	ctx context.Context, st storage.Storage, profile string, file *pb.File, want index.Of,
 ) (*index.Index, error) {
@@ -115,14 +119,31 @@ func (f *Finder) known(
 		if ctx.Err() != nil {
 			return at, false, context.Cause(ctx)
 		}
-		of.err, of.when = err, time.Now()
+		of.err, of.when, of.told = err, time.Now(), false
 		f.folders.Resize(key, int64(len(key.uri))+folderCost+folderCost*int64(len(of.packs))+
 			placeCost*int64(len(of.indexes)))
 	}
 	if at, found = of.indexes[want]; found {
 		return at, true, nil
 	}
-	return at, false, errors.Join(of.err, of.wrong)
+	if of.told {
+		return at, false, nil
+	}
+	of.told = true
+	return at, false, errors.Join(of.err, of.damaged())
+}
+
+// damaged says what is wrong with the first of the packs with which something is.
+func (of *folder) damaged() error {
+	if len(of.wrong) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(slices.Collect(maps.Keys(of.wrong)),
+		func(a, b packKey) int { return cmp.Compare(a.uri, b.uri) })
+	if n := len(of.wrong); n > 1 {
+		return fmt.Errorf("%w (the first of %d packs with which something is wrong)", of.wrong[first], n)
+	}
+	return of.wrong[first]
 }
 
 // learn reads the packs of a folder that it did not read yet.
@@ -138,9 +159,9 @@ func (f *Finder) learn(ctx context.Context, st storage.Storage, profile string, 
 		}
 	}
 	if of.packs == nil {
-		of.packs, of.indexes = map[packKey]*pb.File{}, map[indexKey]place{}
+		of.packs, of.indexes, of.wrong = map[packKey]*pb.File{}, map[indexKey]place{}, map[packKey]error{}
 	}
-	of.wrong = nil
+	maps.DeleteFunc(of.wrong, func(key packKey, _ error) bool { return of.packs[key] == nil }) // it is tried again
 	for key, p := range now {
 		if of.packs[key] != nil {
 			continue
@@ -155,8 +176,8 @@ func (f *Finder) learn(ctx context.Context, st storage.Storage, profile string, 
 			of.packs[key] = p
 		case ctx.Err() != nil:
 			return err
-		default: // it is tried again
-			of.wrong = fmt.Errorf("%s: %w", p.GetUri(), err)
+		default:
+			of.wrong[key] = fmt.Errorf("%s: %w", p.GetUri(), err)
 		}
 	}
 	return nil
@@ -180,16 +201,17 @@ func (f *Finder) pack(ctx context.Context, st storage.Storage, profile string, o
 	if err != nil {
 		return err
 	}
+	key := packKey{profile, p.GetUri(), p.GetEtag()}
 	for _, packed := range all {
 		x, err := index.Parse(packed.Index)
 		switch {
 		case err != nil:
-			of.wrong = fmt.Errorf("%s, of %s: %w", p.GetUri(), packed.Name, err)
+			of.wrong[key] = fmt.Errorf("%s, of %s: %w", p.GetUri(), packed.Name, err)
 		case x.Extents() > 0: // that a file has no rows would be checked by nobody
 			of.indexes[keyOf(packed.Name, x.Of)] = place{p, packed.At, int64(len(packed.Index))}
 		}
 	}
-	f.packs.Put(packKey{profile, p.GetUri(), p.GetEtag()}, data, p.GetSize())
+	f.packs.Put(key, data, p.GetSize())
 	return nil
 }
 

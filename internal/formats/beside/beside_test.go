@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
@@ -118,6 +120,33 @@ func TestAmongPacks(t *testing.T) {
 		!strings.Contains(err.Error(), index.PackName([]byte("damaged"))) {
 		t.Errorf("one that is not there: %v, %v", x, err)
 	}
+}
+
+// TestToldOnce: what is wrong with a pack is told of the first file that is looked for, and not of each one, until the
+// folder is listed again; then it is told again, though the pack is known.
+func TestToldOnce(t *testing.T) {
+	dir := "file://" + t.TempDir() + "/"
+	st, err := storage.New(storage.Config{})
+	check(t, err)
+	t.Cleanup(st.Close)
+	bad := index.Pack([]index.Packed{{Name: "bad", Index: []byte("damaged")}})
+	check(t, beside.Write(t.Context(), st, "", dir, bad))
+	synctest.Test(t, func(t *testing.T) {
+		finder := beside.New(free)
+		for range 3 {
+			told := 0
+			for _, name := range []string{"a", "b", "c"} {
+				_, err := finder.Find(t.Context(), st, "", &pb.File{Uri: dir + name}, index.Of{Format: "lines"})
+				if err != nil && strings.Contains(err.Error(), index.PackName(bad)) {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("it was told %d times", told)
+			}
+			time.Sleep(6 * time.Minute)
+		}
+	})
 }
 
 func check(t *testing.T, err error) {

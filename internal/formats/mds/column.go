@@ -149,6 +149,9 @@ func (c *Column) ArrayOf(value []byte) (a NDArray, err error) {
 			return a, err
 		}
 	}
+	if slices.Contains(a.Shape, 0) {
+		return a, a.checkEmpty()
+	}
 	size := int64(spec.Width(a.Kind))
 	for _, n := range a.Shape {
 		if size *= int64(n); size > int64(len(a.Values)) {
@@ -159,6 +162,27 @@ func (c *Column) ArrayOf(value []byte) (a NDArray, err error) {
 		return a, errArray
 	}
 	return a, nil
+}
+
+// maxEmpty bounds the lists of an array without values, which no bytes stand for.
+const maxEmpty = 1 << 10
+
+// checkEmpty fails for an array without values that has any, or whose lists are too many.
+func (a *NDArray) checkEmpty() error {
+	if len(a.Values) > 0 {
+		return errArray
+	}
+	lists := int64(1)
+	for _, n := range a.Shape {
+		if n == 0 {
+			break
+		}
+		if lists *= int64(n); lists > maxEmpty {
+			return fmt.Errorf("its array has the shape %v, which are more than %d lists without values: write it with "+
+				"0 as its first dimension", a.Shape, maxEmpty)
+		}
+	}
+	return nil
 }
 
 // kindOf is the kind that a byte stands for: the bits of a number, plus one for signed integers and two for floats.

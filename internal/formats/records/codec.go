@@ -35,7 +35,8 @@ const (
 	membersOfExtent = 256
 )
 
-// codecOf tells a codec by a file's first bytes.
+// codecOf tells a codec by a file's first bytes. Of gzip's header no more is asked: one that is damaged is to fail, not
+// to be read as it is.
 func codecOf(head []byte) Codec {
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		return Gzip
@@ -48,9 +49,10 @@ func codecOf(head []byte) Codec {
 	return Plain
 }
 
-// Member is where a part of a file begins that can be decompressed without what is in front of it.
+// Member is where a part of a file begins that can be decompressed without what is in front of it, from where the
+// reader began on.
 type Member struct {
-	Stored int64 // in the file
+	Stored int64 // as it is stored
 	Bytes  int64 // decompressed
 }
 
@@ -60,6 +62,7 @@ type Unpacked struct {
 	limits Limits
 	take   func(bytes int64) error // for what is more than little; nil: there is enough
 	in     *counted
+	offset int64 // at which in begins in the file
 	gzip   *gzip.Reader
 	zstd   *zstd.Decoder
 	frame  frame
@@ -74,16 +77,19 @@ type Unpacked struct {
 	came    bool // the one that was awaited
 }
 
-// NewUnpacked returns the reader of a file from the begin of a member on. Take is asked for memory that is not little;
-// nil: there is enough.
-func NewUnpacked(codec Codec, in io.Reader, limits Limits, take func(bytes int64) error) *Unpacked {
+// NewUnpacked returns the reader of a file from an offset on, where a member begins. Take is asked for memory that is
+// not little; nil: there is enough.
+func NewUnpacked(
+	codec Codec, in io.Reader, offset int64, limits Limits, take func(bytes int64) error,
+) *Unpacked {
 	u := &Unpacked{codec: codec, limits: limits, take: take}
-	u.Reset(in)
+	u.Reset(in, offset)
 	return u
 }
 
 // Reset begins another file of the codec, or a member of one, on the memory of the last one.
-func (u *Unpacked) Reset(in io.Reader) {
+func (u *Unpacked) Reset(in io.Reader, offset int64) {
+	u.offset = offset
 	if u.in == nil {
 		u.in = newCounted(in)
 	} else {
@@ -145,11 +151,14 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 			}
 		}
 		if err != nil {
-			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.in.at(), err)
+			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.offset+u.in.at(), err)
 		}
-		if r := u.limits.Ratio; r > 0 && u.bytes > ratioFromBytes && u.bytes/r > u.in.at() {
+		// The ratio is that of the file from its front on: so who reads it from a member on refuses nothing that its
+		// scan took.
+		stored := u.offset + u.in.at()
+		if r := u.limits.Ratio; r > 0 && u.bytes > ratioFromBytes && u.bytes/r > stored {
 			return 0, fmt.Errorf("%s: %d bytes of the file decompress to more than %d: if it is to be trusted, raise "+
-				"dataset.format.%s above %d", u.codec, u.in.at(), u.bytes, optionRatio, r)
+				"dataset.format.%s above %d", u.codec, stored, u.bytes, optionRatio, r)
 		}
 		if n > 0 {
 			return n, nil
@@ -165,7 +174,7 @@ func (u *Unpacked) begin() error {
 		if errors.Is(err, io.EOF) {
 			return io.EOF
 		}
-		return fmt.Errorf("%s, at byte %d of the file: %w", u.codec, at, err)
+		return fmt.Errorf("%s, at byte %d of the file: %w", u.codec, u.offset+at, err)
 	}
 	if begun {
 		u.open = true

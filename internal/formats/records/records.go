@@ -122,7 +122,7 @@ func (f Format) Claims(ctx context.Context, in *format.Input) (bool, error) {
 	if slices.Contains(f.Kind.Extensions(), path.Ext(name)) {
 		return true, nil
 	}
-	front, err := frontOf(ctx, in)
+	_, front, err := f.front(ctx, in)
 	if err != nil {
 		return false, err
 	}
@@ -135,18 +135,13 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	if err != nil {
 		return nil, err
 	}
-	front, err := frontOf(ctx, in)
+	codec, front, err := f.front(ctx, in)
 	if err == nil {
 		err = front.Err
 	}
 	if err != nil {
 		return nil, err
 	}
-	head, err := in.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	codec := codecOf(head)
 	opened, err := f.open(ctx, in, codec, &Front{Data: front.Data, Whole: front.Whole, How: in.How, Limits: limits})
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func of(t *rapid.T, f *records.File, data []byte, p format.Place) []byte {
 		return data[p.Stored.Offset : p.Stored.Offset+p.Bytes]
 	}
 	stored := data[p.Stored.Offset : p.Stored.Offset+p.Stored.Length]
-	u := records.NewUnpacked(f.Codec, bytes.NewReader(stored), f.Limits, nil)
+	u := records.NewUnpacked(f.Codec, bytes.NewReader(stored), p.Stored.Offset, f.Limits, nil)
 	defer u.Close()
 	out := make([]byte, p.Skip+p.Bytes)
 	if _, err := io.ReadFull(u, out); err != nil {
@@ -204,7 +204,7 @@ func TestMembersAreFew(t *testing.T) {
 		pieces[i] = []byte("0123456789012345\n"[i%17 : i%17+1])
 	}
 	data := recordstest.Gzip(pieces...)
-	u := records.NewUnpacked(records.Gzip, bytes.NewReader(data), records.Limits{Extent: 256 * 50}, nil)
+	u := records.NewUnpacked(records.Gzip, bytes.NewReader(data), 0, records.Limits{Extent: 256 * 50}, nil)
 	n, err := io.Copy(io.Discard, u)
 	if got := len(u.Members()); err != nil || n != 500 || got > 10 {
 		t.Errorf("%d bytes, %d members, %v", n, got, err)

@@ -20,7 +20,7 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 }
 
 func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(format.Place) error) error {
-	u := NewUnpacked(f.Codec, in, f.Limits, take)
+	u := NewUnpacked(f.Codec, in, 0, f.Limits, take)
 	defer u.Close()
 	rows := NewBuffered(u, growing(take))
 	at, err := f.passHeader(rows)

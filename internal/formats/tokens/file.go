@@ -61,20 +61,35 @@ func (f *File) IsCurrent(ctx context.Context, in *format.Input) (bool, error) {
 // tokens is how many there are.
 func (f *File) tokens() int64 { return (f.size - f.from) / int64(spec.Width(f.kind)) }
 
-// finish makes the columns and the extents.
+// finish makes the columns and the extents, which are no more than the file's size makes them, whatever the other one
+// says.
 func (f *File) finish() error {
-	tokens := spec.Column{Name: columnTokens, Path: []string{columnTokens}, Type: spec.Type{Kind: f.kind, List: true}}
+	column := spec.Column{Name: columnTokens, Path: []string{columnTokens}, Type: spec.Type{Kind: f.kind, List: true}}
 	if spec.Small(f.kind) {
-		tokens.Own, tokens.Type.Kind = f.kind, spec.StandIn(f.kind)
+		column.Own, column.Type.Kind = f.kind, spec.StandIn(f.kind)
 	}
-	columns := []spec.Column{tokens}
+	columns := []spec.Column{column}
 	if f.firsts != nil {
 		columns = append(columns, spec.Column{
 			Name: columnDocument, Path: []string{columnDocument}, Type: spec.Type{Kind: pb.Kind_INT64},
 		})
 	}
 	f.columns = format.NewColumns(columns)
-	width := int64(spec.Width(f.kind))
+	width, tokens := int64(spec.Width(f.kind)), int64(0)
+	for _, n := range f.lengths {
+		tokens += int64(n)
+	}
+	if have := f.size - f.from; width*tokens != have {
+		return fmt.Errorf("its documents have %d bytes of tokens, and the file %d: it is damaged, cut off, or of "+
+			"another kind than %s", width*tokens, have, spec.KindName(f.kind))
+	}
+	f.cut(width)
+	f.digest = f.sum()
+	return nil
+}
+
+// cut makes the extents.
+func (f *File) cut(width int64) {
 	at, first := f.from, 0
 	end := func(row int) {
 		f.extents = append(f.extents, format.Extent{FirstRow: int64(first), Rows: int64(row - first)})
@@ -91,12 +106,6 @@ func (f *File) finish() error {
 	if first < len(f.lengths) {
 		end(len(f.lengths))
 	}
-	if at != f.size {
-		return fmt.Errorf("its documents have %d bytes of tokens, and the file %d: it is damaged, cut off, or of "+
-			"another kind than %s", at-f.from, f.size-f.from, spec.KindName(f.kind))
-	}
-	f.digest = f.sum()
-	return nil
 }
 
 // sum is the digest of where rows begin, and of which kind tokens are.

@@ -43,11 +43,21 @@ func (f *File) read(ctx context.Context, in *format.Input, beside *pb.File) erro
 		return f.megatron(data)
 	}
 	if !isArray(data) {
+		head, err := in.Head(ctx)
+		if err != nil {
+			return err
+		}
+		if err := f.guess(data, head); err != nil {
+			return err
+		}
 		return f.offsets(pb.Kind_INT64, data, true)
 	}
-	a, err := arrayOf(data)
-	if err != nil {
+	a, err := arrayOf(data, size)
+	switch {
+	case err != nil:
 		return err
+	case f.kind == pb.Kind_KIND_UNSPECIFIED:
+		return errNoKind
 	}
 	first := make([]byte, spec.Width(a.kind))
 	return f.offsets(a.kind, bytes.TrimPrefix(data[a.from:], first), false) // where the first document begins
@@ -118,13 +128,6 @@ func (f *File) offsets(kind pb.Kind, data []byte, endTold bool) error {
 		}
 		return int64(binary.LittleEndian.Uint64(data[8*i:]))
 	}
-	last := int64(0)
-	if n > 0 && endTold {
-		last = at(n - 1)
-	}
-	if err := f.widthOf(last); err != nil {
-		return err
-	}
 	before := int64(0)
 	f.lengths = make([]int32, 0, n+1)
 	add := func(end int64) error {
@@ -140,25 +143,48 @@ func (f *File) offsets(kind pb.Kind, data []byte, endTold bool) error {
 			return err
 		}
 	}
-	if total := f.tokens(); before < total {
+	total := f.tokens()
+	switch {
+	case before < total && endTold:
+		return fmt.Errorf("its documents have %d tokens, and the file %d of %s: one of them is cut off, or of another "+
+			"kind", before, total, spec.KindName(f.kind))
+	case before < total:
 		return add(total)
 	}
 	return nil
 }
 
-// widthOf finds out of which kind tokens are, by how many there are; 0: that is not known.
-func (f *File) widthOf(tokens int64) error {
+var errNoKind = fmt.Errorf("it does not tell of which kind the tokens are: say it by dataset.format.%s, such as uint16",
+	optionKind)
+
+// guess finds out of which kind tokens are, by where the last document ends, as datatrove writes it. Half an index of
+// tokens of two bytes tells four: so those of four must look like it, whose ids are less than 2^24.
+func (f *File) guess(ends, head []byte) error {
 	if f.kind != pb.Kind_KIND_UNSPECIFIED {
 		return nil
 	}
-	for _, kind := range []pb.Kind{pb.Kind_UINT16, pb.Kind_UINT32, pb.Kind_INT64} {
-		if tokens > 0 && tokens <= f.size && tokens*int64(spec.Width(kind)) == f.size {
-			f.kind = kind
-			return nil
+	switch {
+	case len(ends)%8 != 0:
+		return errCut
+	case len(ends) == 0:
+		return errNoKind
+	}
+	switch tokens := binary.LittleEndian.Uint64(ends[len(ends)-8:]); {
+	case tokens == 0 || tokens > uint64(f.size):
+		return errNoKind
+	case 2*tokens == uint64(f.size):
+		f.kind = pb.Kind_UINT16
+		return nil
+	case 4*tokens != uint64(f.size):
+		return errNoKind
+	}
+	for at := 3; at < len(head); at += 4 {
+		if head[at] != 0 {
+			return errNoKind
 		}
 	}
-	return fmt.Errorf("it does not tell of which kind the tokens are: say it by dataset.format.%s, such as uint16",
-		optionKind)
+	f.kind = pb.Kind_UINT32
+	return nil
 }
 
 // array is one of numpy in a file.
@@ -169,8 +195,8 @@ type array struct {
 
 func isArray(head []byte) bool { return npy.Is(head) }
 
-// arrayOf reads the header of an array of one dimension.
-func arrayOf(head []byte) (a array, err error) {
+// arrayOf reads the header of an array of one dimension, which has all of a file of so many bytes.
+func arrayOf(head []byte, size int64) (a array, err error) {
 	h, err := npy.HeaderOf(head)
 	switch {
 	case err != nil:
@@ -179,6 +205,11 @@ func arrayOf(head []byte) (a array, err error) {
 		return a, fmt.Errorf("its array has the shape %v; want one dimension", h.Shape)
 	case !isToken(h.Kind):
 		return a, fmt.Errorf("its numbers are %s; want whole numbers", spec.KindName(h.Kind))
+	}
+	width, have := int64(spec.Width(h.Kind)), size-int64(h.From)
+	if n := h.Shape[0]; n != have/width || have%width != 0 {
+		return a, fmt.Errorf("its array has %d numbers of %d bytes, and there are %d bytes: it is cut off or damaged; "+
+			"write it again", n, width, have)
 	}
 	return array{h.Kind, int64(h.From)}, nil
 }

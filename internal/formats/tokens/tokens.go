@@ -63,7 +63,7 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 	}
 	f := &File{kind: kind, size: in.File.GetSize(), beside: beside}
 	if isArray(head) {
-		a, err := arrayOf(head)
+		a, err := arrayOf(head, f.size)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (f File) records(t *testing.T) (*records.File, *format.Input) {
 func (f File) unpacked(t *testing.T, of *records.File) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	u := records.NewUnpacked(of.Codec, bytes.NewReader(f.Data), of.Limits, nil)
+	u := records.NewUnpacked(of.Codec, bytes.NewReader(f.Data), 0, of.Limits, nil)
 	defer u.Close()
 	if _, err := out.ReadFrom(u); err != nil {
 		t.Fatal(err)

@@ -1,13 +1,16 @@
 package mds_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats/mds"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
 )
 
@@ -48,6 +51,39 @@ func TestOthers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEmptyArrays have the lists that their shape says, as long as these are not too many.
+func TestEmptyArrays(t *testing.T) {
+	shard := func(arrays ...string) []byte {
+		header := `{"version":2,"format":"mds","column_names":["a"],"column_encodings":["ndarray:int32"],"column_sizes":[null]}`
+		at := 4 + 4*(len(arrays)+1) + len(header)
+		out := binary.LittleEndian.AppendUint32(nil, uint32(len(arrays)))
+		for _, a := range arrays {
+			out, at = binary.LittleEndian.AppendUint32(out, uint32(at)), at+4+len(a)
+		}
+		out = append(binary.LittleEndian.AppendUint32(out, uint32(at)), header...)
+		for _, a := range arrays {
+			out = append(binary.LittleEndian.AppendUint32(out, uint32(len(a))), a...)
+		}
+		return out
+	}
+	source := &pb.Source{Name: "a", Path: []string{"a"}, Type: &pb.Type{Kind: pb.Kind_INT32, List: true, Nested: 1}}
+	one := "\x08\x01\x01\x07\x00\x00\x00"
+	got := formattest.Rows(t, shard(one, "\x08\x01\x00", "\x08\x00\x01", "\x08\x02\x00"), source)
+	want := [][]any{{[]any{[]any{int32(7)}}}, {[]any{[]any{}}}, {[]any{}}, {[]any{[]any{}, []any{}}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	c := mds.Column{Class: mds.Array, Kind: pb.Kind_INT32}
+	for value, want := range map[string]string{
+		"\x0a\xff\xff\xff\x7f\x00\x00\x00\x00": "more than 1024 lists without values",
+		"\x08\x01\x00\x00":                     "its array is cut short",
+	} {
+		if _, err := c.ArrayOf([]byte(value)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", value, err)
+		}
 	}
 }
 

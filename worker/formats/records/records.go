@@ -141,9 +141,9 @@ func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	}
 	in := &chunkReader{chunk: chunk, left: int(p.Stored.Length)}
 	if d.unpacked == nil {
-		d.unpacked = records.NewUnpacked(d.bound.Codec, in, d.bound.Limits, d.memory.Take)
+		d.unpacked = records.NewUnpacked(d.bound.Codec, in, p.Stored.Offset, d.bound.Limits, d.memory.Take)
 	} else {
-		d.unpacked.Reset(in)
+		d.unpacked.Reset(in, p.Stored.Offset)
 	}
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
@@ -202,8 +202,11 @@ func (d *Decoder) take(record []byte, at int64) error {
 		return d.endRow()
 	}
 	err = fmt.Errorf("record at %s: %w", d.in.Byte(at), err)
+	if len(d.faults) == maxFaults {
+		return err
+	}
 	for _, c := range d.columns {
-		if c != nil && c.fatal != nil || len(d.faults) == maxFaults {
+		if c != nil && c.fatal != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -262,6 +263,56 @@ func TestRowsThatCannotEnd(t *testing.T) {
 		t.Errorf("a default that does not fit: %v", err)
 	}
 }
+
+// TestRatio: a member that decompresses to more than the file's limit allows of it alone is read, since the scan took
+// it: the limit is for the file.
+func TestRatio(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	dense := []byte("head\n")
+	for len(dense) < 100<<10 {
+		dense = append(dense, byte('a'+r.IntN(26)))
+	}
+	sparse := []byte(strings.Repeat(strings.Repeat("e", 1<<20-1)+"\n", 20))
+	f, err := open(t, recordstest.Zstd(true, -1, append(dense, '\n'), sparse), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extents := f.bound.Extents()
+	last := len(extents) - 1
+	place := f.bound.Place(last)
+	if place.Stored.Offset == 0 || place.Bytes/f.bound.Limits.Ratio < place.Stored.Length {
+		t.Fatalf("its member is not dense enough: %+v", place)
+	}
+	d := newDecoder()
+	err = errors.Join(d.Reset("file", f.bound, last, f.chunk(last)), d.Skip(int(extents[last].Rows)))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyFaults end the extent, whether or not the file has what is read of it.
+func TestManyFaults(t *testing.T) {
+	f, err := open(t, []byte("head\n"+strings.Repeat("x\n", 1<<14)), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := f.bound.Bind(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := worker.NewDecoder(nil, func(*records.File, []*pb.Source) (worker.Parser, error) { return wrong{}, nil })
+	if err := d.Reset("file", b, 0, f.chunk(0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Next(1 << 14); !errors.Is(err, errB) || !strings.Contains(err.Error(), "row 8192: ") {
+		t.Errorf("%d faults, and %v", len(d.Faults()), err)
+	}
+}
+
+// wrong takes no record.
+type wrong struct{}
+
+func (wrong) Parse([]byte, []*worker.Column) error { return errB }
 
 // first sets the first column.
 type first struct{}

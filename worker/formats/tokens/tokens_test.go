@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +24,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 	"github.com/penstock-ml/penstock/worker/formats/formattest"
@@ -99,7 +103,7 @@ func changed(t *testing.T, st folder, name string, try func() error) {
 		st[name][n] = byte(r.Uint32())
 		_ = try()
 	}
-	if failed < len(good)/2 {
+	if failed < len(good) {
 		t.Errorf("of %d indexes that are cut off %d are errors", len(good), failed)
 	}
 }
@@ -165,6 +169,40 @@ func TestRewritten(t *testing.T) {
 	})
 }
 
+// unlisted is a folder that cannot be listed.
+type unlisted struct {
+	folder
+	err error
+}
+
+func (u unlisted) List(context.Context, string, []string) ([]*pb.File, error) { return nil, u.err }
+
+// TestUnlisted: while the storage does not answer whether an index is still the same, what is known of it is kept, and
+// looked at again soon. Another error is no description.
+func TestUnlisted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, cache := folder{"a.bin": make([]byte, 10), "a.idx": nil}, formats.NewCache(1<<20)
+		st["a.idx"] = binary.LittleEndian.AppendUint64(nil, 5)
+		load := func(st storage.Storage) (format.File, error) {
+			time.Sleep(2 * time.Minute)
+			return cache.Load(t.Context(), st, "", st.(interface{ file(string) *pb.File }).file("a.bin"), nil, nil, nil)
+		}
+		before, err := load(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := load(unlisted{st, object.Transient(errors.New("503"))}); f != before || err != nil {
+			t.Errorf("while the storage does not answer: %v, %v", f, err)
+		}
+		if f, err := load(unlisted{st, object.ErrDenied}); f != nil || !errors.Is(err, object.ErrDenied) {
+			t.Errorf("where the folder cannot be listed: %v, %v", f, err)
+		}
+		if f, err := load(st); f != before || err != nil {
+			t.Errorf("once it can: %v, %v", f, err)
+		}
+	})
+}
+
 // FuzzIndex: whatever an index holds, reading it ends.
 func FuzzIndex(f *testing.F) {
 	for _, name := range []string{"megatron-int32.idx", "flat.bin.docs.npy", "datatrove-16.ds.index"} {
@@ -178,6 +216,26 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
+// TestForgedLengths: an index of documents that are longer than the file takes no memory for extents.
+func TestForgedLengths(t *testing.T) {
+	const documents = 1 << 17
+	var ends []byte
+	for i := range uint64(documents) {
+		ends = binary.LittleEndian.AppendUint64(ends, i*math.MaxInt32)
+	}
+	st := folder{"a.ds": make([]byte, 16), "a.ds.index": ends}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := formats.NewCache(1<<20).Load(t.Context(), st, "", st.file("a.ds"), option("dtype", "uint16"), nil, nil)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16*documents+1<<20 { // the index, and a length of each
+		t.Errorf("%d bytes for %d documents", took, documents)
+	}
+	if err == nil || !strings.Contains(err.Error(), "and the file 16: it is damaged") {
+		t.Error(err)
+	}
+}
+
 // TestErrors: what is missing or wrong is named, and what to do about it.
 func TestErrors(t *testing.T) {
 	idx := string(read(t, "megatron-int32.idx"))
@@ -185,6 +243,9 @@ func TestErrors(t *testing.T) {
 	begins.WriteString("\x93NUMPY\x01\x00\x46\x00" + fmt.Sprintf("%-69s\n",
 		"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }"))
 	begins.Write([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0xf4, 1, 0, 0, 0, 0, 0, 0})
+	odd := bytes.Repeat([]byte{1}, 16) // 8 tokens of two bytes
+	ends := []byte{4, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0}
+	flat := read(t, "flat.npy")
 	for name, tt := range map[string]struct {
 		files   folder
 		how     *pb.Format
@@ -196,7 +257,17 @@ func TestErrors(t *testing.T) {
 		"no end":        {folder{"a.bin": make([]byte, 2000), "a.idx": begins.Bytes()}, nil, "dataset.format.dtype"},
 		"fewer tokens":  {folder{"a.bin": {1, 2}, "a.idx": []byte(idx)}, nil, "of another kind than int32"},
 		"not an option": {folder{"a.bin": {}}, option("documnets", "x"), "no option documnets"},
-		"a version":     {folder{"a.bin": {}, "a.idx": []byte(idx[:9] + "\x02" + idx[10:])}, nil, "version 2"},
+		"half an index": {folder{"a.bin": odd, "a.bin.index": ends[:8]}, nil, "dataset.format.dtype"},
+		"half of uint16": {
+			folder{"a.bin": odd, "a.bin.index": ends[:8]},
+			option("dtype", "uint16"),
+			"its documents have 4 tokens, and the file 8 of uint16",
+		},
+		"a short array": {folder{"a.bin": flat[:len(flat)-6], "a.idx": begins.Bytes()}, nil, "it is cut off or damaged"},
+		"short offsets": {
+			folder{"a.bin": {}, "a.idx": begins.Bytes()[:begins.Len()-8]}, option("dtype", "uint16"), "it is cut off or damaged",
+		},
+		"a version": {folder{"a.bin": {}, "a.idx": []byte(idx[:9] + "\x02" + idx[10:])}, nil, "version 2"},
 	} {
 		how := tt.how
 		if how == nil {
