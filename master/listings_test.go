@@ -86,10 +86,14 @@ func TestSessionsThatAreOverKeepNoPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := listingKey(meta.GetSession())
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := &runner{planner: p, state: state}
 	cuts := func() int {
 		t.Helper()
-		if _, err := m.listings.get(t.Context(), "d", 2, func(context.Context) ([]*pb.File, error) {
+		if _, err := m.listings.get(t.Context(), key, 2, func(context.Context) ([]*pb.File, error) {
 			return files,
 				nil
 		}); err != nil {
@@ -110,5 +114,31 @@ func TestSessionsThatAreOverKeepNoPlan(t *testing.T) {
 	}
 	if n := cuts(); n != 0 || !r.over.Load() {
 		t.Errorf("%d epochs stay cut of a session that is over", n)
+	}
+}
+
+// TestListingsAreOfOneReading: sessions share a listing only if they read the same files in the same way.
+func TestListingsAreOfOneReading(t *testing.T) {
+	key := func(digest, uri, format string) string {
+		t.Helper()
+		d := &pb.Dataset{Uri: []string{uri}, Partitions: "a < 'b'"}
+		if format != "" {
+			d.Format = &pb.Format{Name: format, Options: map[string]*pb.Value{"x": {}, "y": {}, "z": {}}}
+		}
+		key, err := listingKey(&pb.Session{Spec: &pb.Spec{Dataset: d}, DatasetDigest: []byte(digest)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	all := map[string]bool{}
+	for range 8 {
+		all[key("d", "ds/", "")] = true
+		all[key("d", "ds/env=7/", "")] = true
+		all[key("d", "ds/", "csv")] = true
+		all[key("e", "ds/", "")] = true
+	}
+	if len(all) != 4 {
+		t.Errorf("%d listings, want 4", len(all))
 	}
 }

@@ -60,8 +60,12 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 		stands:   stored.Meta.GetStands(),
 	}
 	s := stored.Meta.GetSession()
+	key, err := listingKey(s)
+	if err != nil {
+		return nil, err
+	}
 	p.listed = func(ctx context.Context) ([]*pb.File, error) {
-		files, err := m.listings.get(ctx, string(s.GetDatasetDigest()), s.GetFiles(),
+		files, err := m.listings.get(ctx, key, s.GetFiles(),
 			func(ctx context.Context) ([]*pb.File, error) {
 				return m.cfg.Store.Listing(ctx, stored)
 			})

@@ -175,7 +175,7 @@ func expand(done, text string, yield func(string) bool) bool {
 	return true
 }
 
-// namesOf are the URIs that a canonical one with braces stands for; none: it has no braces.
+// namesOf are the canonical URIs that one with braces stands for, each once; none: it has no braces.
 func (s *spent) namesOf(uri string) (all []string, err error) {
 	if _, ok := firstGroup(uri); !ok {
 		return nil, nil
@@ -190,6 +190,7 @@ func (s *spent) namesOf(uri string) (all []string, err error) {
 		return nil, s.exceeded(fmt.Sprintf("its braces stand for %s names, which take more than %s of memory",
 			humanize.Comma(int64(n)), humanize.IBytes(uint64(s.limits.MaxBytes))), "max_bytes")
 	}
+	seen := make(map[string]bool, n)
 	for name := range names(uri) {
 		for level := range strings.SplitSeq(name, "/") {
 			if level == "." || level == ".." {
@@ -197,7 +198,14 @@ func (s *spent) namesOf(uri string) (all []string, err error) {
 					name, level)
 			}
 		}
-		all = append(all, name)
+		canonical, err := Canonical(name)
+		if err != nil {
+			return nil, fmt.Errorf("its braces stand for %s: %w", name, err)
+		}
+		if !seen[canonical] {
+			seen[canonical] = true
+			all = append(all, canonical)
+		}
 	}
 	return all, nil
 }

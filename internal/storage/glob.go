@@ -55,14 +55,18 @@ func newGlob(uri string) (g glob, prefix string, err error) {
 // Finds reports whether a file is one of those that List finds by a URI, both canonical, once it is there: one below
 // the directory, or one that the glob matches.
 func Finds(uri, file string) bool {
-	if g, ok := firstGroup(uri); ok {
-		for part := range g.parts() {
-			if Finds(g.before+part+g.after, file) {
-				return true
-			}
-		}
+	if countNames(uri) > maxNames {
 		return false
 	}
+	for name := range names(uri) {
+		if one, err := Canonical(name); err == nil && findsByName(one, file) {
+			return true
+		}
+	}
+	return false
+}
+
+func findsByName(uri, file string) bool {
 	if isGlob(uri) {
 		g, _, err := newGlob(uri)
 		return err == nil && g.finds(file, data())

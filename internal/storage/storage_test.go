@@ -80,3 +80,33 @@ func TestWhoseFault(t *testing.T) {
 		}
 	}
 }
+
+// TestBracesOfOneFile: a file is read once, however many of the names that braces stand for are its own.
+func TestBracesOfOneFile(t *testing.T) {
+	st, dir := newStore(t), t.TempDir()
+	put(t, dir, "d/x.csv", []byte("a\n1\n"))
+	put(t, dir, "d/sub/x.csv", []byte("a\n2\n"))
+	for uris, want := range map[string]string{
+		"d/{,sub}/": "d/sub/x.csv d/x.csv", "d/{,sub}/*": "d/sub/x.csv d/x.csv",
+		"d/{,sub}/x.csv d/x.csv": "d/sub/x.csv d/x.csv",
+		"d/{sub,sub/}/x.csv":     "d/sub/x.csv", "d/{x,x,x,x,x}.csv": "d/x.csv", "{d,d}/x.csv": "d/x.csv",
+	} {
+		var all, got []string
+		for uri := range strings.FieldsSeq(uris) {
+			all = append(all, "file://"+dir+"/"+uri)
+		}
+		files, err := st.List(t.Context(), "", all)
+		if err != nil {
+			t.Errorf("%s: %v", uris, err)
+		}
+		for _, f := range files {
+			got = append(got, strings.TrimPrefix(f.GetUri(), "file://"+dir+"/"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", uris, got, want)
+		}
+	}
+	if uri := "file://" + dir + "/d/{,sub}/*"; !storage.Finds(uri, "file://"+dir+"/d/x.csv") {
+		t.Error("a file of two names is not found")
+	}
+}
