@@ -3,6 +3,7 @@ package master_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -407,6 +408,55 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 					again.counters.GetRows(), rows, failure)
 			}
 		})
+	}
+}
+
+// TestAStateOfTokensIsRestoredByItsOffsets: a state of a file whose rows another one beside it tells goes on only if
+// that one says the same.
+func TestAStateOfTokensIsRestoredByItsOffsets(t *testing.T) {
+	const tokens, length = 6 << 20, 1024
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "a.ds"), make([]byte, 2*tokens), 0o600))
+	write := func(length int) {
+		var offsets []byte
+		for at := 0; at < tokens; {
+			at = min(tokens, at+length)
+			offsets = binary.LittleEndian.AppendUint64(offsets, uint64(at))
+		}
+		check(t, os.WriteFile(filepath.Join(dir, "a.ds.index"), offsets, 0o600))
+	}
+	s := linesSpec(dir, 1)
+	s.Features = []*pb.Feature{{Name: []string{"tokens"}, Layout: pb.Layout_SPARSE}}
+	open := func(session string) *trainer {
+		m := single(t)
+		openSession(t, m, session, s, 1)
+		w := &indexingWorker{}
+		startWith(t, m, "indexing", w, &w.countingWorker)
+		return newTrainer(t, m, session, 0, 1)
+	}
+	write(length)
+	r := open("run").mustJoin("a")
+	r.untilGranted()
+	if r.consume(1) != 1 {
+		t.Fatal("no shard was granted")
+	}
+	check(t, r.sync())
+	state := r.state()
+	for _, tc := range []struct {
+		length int
+		fails  string
+	}{{length, ""}, {700, "a.ds: its index is another one"}} {
+		write(tc.length)
+		again := open("again")
+		check(t, again.restore("b", true, state))
+		again.work(func() bool { return again.finished() || again.last.GetFailure() != "" })
+		rows, failure := r.counters.GetRows()+again.counters.GetRows(), again.last.GetFailure()
+		if !strings.Contains(failure, tc.fails) || (failure == "") != (tc.fails == "") {
+			t.Errorf("documents of %d tokens: the session failed: %q", tc.length, failure)
+		}
+		if tc.fails == "" && rows != tokens/length {
+			t.Errorf("%d rows were read, want %d", rows, tokens/length)
+		}
 	}
 }
 
