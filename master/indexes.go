@@ -165,7 +165,7 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 			}
 			return f.use(made)
 		}
-		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) {
+		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) && f.same(kept) == nil {
 			x.used(ctx, f, kept)
 			return f.use(kept)
 		}

@@ -332,23 +332,8 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 	files, err := indexFiles(t, dir)
 	check(t, err)
 	rows := int64(0)
-	pack := func(t *testing.T, change func(*index.Index) ([]byte, error)) {
-		t.Helper()
-		var packed []index.Packed
-		for _, f := range files {
-			x, err := indexOf(t.Context(), f)
-			check(t, err)
-			data, err := change(x)
-			check(t, err)
-			_, name := beside.Split(f.GetUri())
-			packed = append(packed, index.Packed{Name: name, Index: data})
-		}
-		folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
-		check(t, os.MkdirAll(folder, 0o700))
-		check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
-	}
 	as := func(x *index.Index) ([]byte, error) { return x.Bytes(), nil }
-	pack(t, as)
+	packBeside(t, dir, as)
 	first := single(t)
 	openSession(t, first, "run", linesSpec(dir, 1), 1)
 	w := &indexingWorker{}
@@ -385,7 +370,7 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			check(t, os.RemoveAll(filepath.Dir(filepath.Join(dir, beside.Folder))))
 			if tc.beside != nil {
-				pack(t, tc.beside)
+				packBeside(t, dir, tc.beside)
 			}
 			m := single(t)
 			w := &indexingWorker{change: tc.worker}
@@ -409,6 +394,50 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAForgedIndexFailsNobodyElse: a session that began with an index goes on with that, though another session
+// believed one that somebody put beside the data since.
+func TestAForgedIndexFailsNobodyElse(t *testing.T) {
+	dir := t.TempDir()
+	writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+	endpoints := etcd(t, "").Endpoints()
+	first := start(t, settings{endpoints: endpoints})
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	openSession(t, first, "run", linesSpec(dir, 5), 1)
+	newTrainer(t, first, "run", 0, 1).mustJoin("a").untilGranted()
+	first.stop()
+	packBeside(t, dir, joined)
+	second := start(t, settings{endpoints: endpoints})
+	openSession(t, second, "other", linesSpec(dir, 1), 1)
+	newTrainer(t, second, "other", 0, 1).mustJoin("a").untilGranted() // there is no worker
+	w = &indexingWorker{}
+	startWith(t, second, "indexing", w, &w.countingWorker)
+	r := newTrainer(t, second, "run", 0, 1).mustJoin("b")
+	r.work(func() bool { return r.last.GetFailure() != "" || r.finished() })
+	if !r.finished() || w.times() != 1 {
+		t.Errorf("workers were asked %d times, want 1; the session failed: %q", w.times(), r.last.GetFailure())
+	}
+}
+
+// packBeside writes the indexes of a directory's files beside them, as change leaves them.
+func packBeside(t *testing.T, dir string, change func(*index.Index) ([]byte, error)) {
+	t.Helper()
+	files, err := indexFiles(t, dir)
+	check(t, err)
+	var packed []index.Packed
+	for _, f := range files {
+		x, err := indexOf(t.Context(), f)
+		check(t, err)
+		data, err := change(x)
+		check(t, err)
+		_, name := beside.Split(f.GetUri())
+		packed = append(packed, index.Packed{Name: name, Index: data})
+	}
+	folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
+	check(t, os.MkdirAll(folder, 0o700))
+	check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
 }
 
 // TestAStateOfTokensIsRestoredByItsOffsets: a state of a file whose rows another one beside it tells goes on only if
