@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -12,9 +13,10 @@ import (
 // the master's affair.
 
 const (
-	// maxIndexed bounds the blocks whose indexes a State tells of, and maxDigests the bytes of each.
-	maxIndexed = 1 << 10
-	maxDigests = 1 << 10
+	// maxIndexesBytes bounds what a State tells of indexes, where each block takes its digests and blockIndexesBytes.
+	// It is no less than a session's head has room for in etcd, so that each State that was handed out is admitted.
+	maxIndexesBytes   = 5 << 18
+	blockIndexesBytes = 4
 )
 
 // BlockIndexes says by which indexes a block was cut. See pb.BlockIndexes.
@@ -41,8 +43,11 @@ func (s *State) IndexesOf(epoch, index uint32) string {
 
 // admitIndexes checks what a state says of indexes.
 func (p Checkpoint) admitIndexes() error {
-	if len(p.Indexes) > maxIndexed ||
-		slices.ContainsFunc(p.Indexes, func(b BlockIndexes) bool { return len(b.Digests) > maxDigests }) {
+	n := 0
+	for _, b := range p.Indexes {
+		n += blockIndexesBytes + len(b.Digests)
+	}
+	if n > maxIndexesBytes {
 		return refused("the state of rank %d tells of the indexes of %d blocks, at more length than any client does",
 			p.Rank, len(p.Indexes))
 	}
@@ -51,20 +56,17 @@ func (p Checkpoint) admitIndexes() error {
 
 // mergeIndexes joins what states say of indexes. Those of one job never differ.
 func mergeIndexes(states []Checkpoint) ([]BlockIndexes, error) {
-	var out []BlockIndexes
+	told := map[position.Position]BlockIndexes{}
 	for _, p := range states {
 		for _, b := range p.Indexes {
-			i, found := slices.BinarySearchFunc(out, b, BlockIndexes.compare)
-			switch {
-			case !found:
-				out = slices.Insert(out, i, b)
-			case out[i].Digests != b.Digests:
+			if before, ok := told[b.start()]; ok && before.Digests != b.Digests {
 				return nil, refused("the state of rank %d was taken with other indexes of the files of block %d of "+
 					"epoch %d than another rank's: they are not of one job", p.Rank, b.Block, b.Epoch)
 			}
+			told[b.start()] = b
 		}
 	}
-	return out, nil
+	return slices.SortedFunc(maps.Values(told), BlockIndexes.compare), nil
 }
 
 // noteIndexes notes by which indexes a block was planned.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,35 @@ func TestStatesKnowIndexes(t *testing.T) {
 	state.World, other.World = 2, 2
 	j = newJob(t, 1, 2)
 	j.refuses(restoring(0, 1, "y", state, other), ErrRestore, "other indexes of the files of block 1")
-	state.Indexes = []BlockIndexes{{Digests: strings.Repeat("x", maxDigests+1)}}
+	state.Indexes = []BlockIndexes{{Digests: strings.Repeat("x", maxIndexesBytes)}}
 	j.refuses(restoring(0, 1, "y", state), ErrRestore, "at more length")
+}
+
+// TestStatesOfManyBlocksAreRestored: however many blocks are planned ahead for many ranks, a State that tells of their
+// indexes is restored.
+func TestStatesOfManyBlocksAreRestored(t *testing.T) {
+	const world, blocks = 600, 1 << 20
+	j := newJob(t, world, 1)
+	for {
+		_, block, ok := j.s.NeedsPlan()
+		if !ok {
+			break
+		}
+		j.do(Planned{Block: block, Blocks: blocks, Shards: 1, Rows: 10, Indexes: strings.Repeat("x", 256)})
+	}
+	told := j.s.Indexes()
+	if len(told) < world {
+		t.Fatalf("a State tells of %d blocks", len(told))
+	}
+	one := Checkpoint{
+		Version: checkpointVersion, Session: testID.Session, Generation: 1, World: 2, Indexes: told[1:],
+		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
+	}
+	other := CheckpointFromProto(one.Proto())
+	other.Rank, other.Indexes = 1, told[:len(told)-1]
+	j = newJob(t, 1, 1)
+	j.do(restoring(0, 1, "y", one, other))
+	if !slices.Equal(j.s.Indexes(), told) {
+		t.Errorf("the session knows the indexes of %d blocks, want %d", len(j.s.Indexes()), len(told))
+	}
 }
