@@ -289,7 +289,7 @@ func failsByIndex(t *testing.T, r *trainer) {
 }
 
 // TestIndexesOutliveMasters: a master finds the index of a file that another one had made. One that was damaged
-// in between is made again.
+// in between is made again. Who uses one writes it again, once an hour.
 func TestIndexesOutliveMasters(t *testing.T) {
 	dir := t.TempDir()
 	line := fmt.Sprintf("{\"label\": 1, \"text\": %q}\n", strings.Repeat("x", 4000))
@@ -319,6 +319,13 @@ func TestIndexesOutliveMasters(t *testing.T) {
 			check(t, err)
 			x, err := indexOf(t.Context(), files[0])
 			check(t, err)
+			stored := m.master.IndexStored(files[0].GetUri(), x)
+			m.master.ForgetIndexes()
+			openSession(t, m, "again", linesSpec(dir, 1), 1)
+			delivered(t, newTrainer(t, m, "again", 0, 1).mustJoin("a"))
+			if stored.IsZero() || m.master.IndexStored(files[0].GetUri(), x) != stored || w.times() > 0 {
+				t.Error("an index that was found in etcd is not written again, or each time it is")
+			}
 			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
 		}
 		m.stop()
