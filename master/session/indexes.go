@@ -34,11 +34,18 @@ func (b BlockIndexes) compare(o BlockIndexes) int { return b.start().Compare(o.s
 // IndexesOf are the digests of a block's indexes, as they were when it was planned, or as a State tells that was
 // restored; "": they are not known, or it has none.
 func (s *State) IndexesOf(epoch, index uint32) string {
-	i, found := slices.BinarySearchFunc(s.indexes, BlockIndexes{Epoch: epoch, Block: index}, BlockIndexes.compare)
-	if !found {
-		return ""
+	b, _ := findIndexes(s.indexes, position.Position{Epoch: epoch, Block: index})
+	return b.Digests
+}
+
+func findIndexes(all []BlockIndexes, start position.Position) (b BlockIndexes, found bool) {
+	i, found := slices.BinarySearchFunc(all, start, func(b BlockIndexes, p position.Position) int {
+		return b.start().Compare(p)
+	})
+	if found {
+		b = all[i]
 	}
-	return s.indexes[i].Digests
+	return b, found
 }
 
 // admitIndexes checks what a state says of indexes.
@@ -77,20 +84,21 @@ func (s *State) noteIndexes(b BlockIndexes) {
 	}
 }
 
-// rewindIndexes has blocks be compared with what states tell. Those that were planned by others are planned again.
+// rewindIndexes has blocks be compared with what states tell. Those that were planned by others, or by none that are
+// known, are planned again.
 func (s *State) rewindIndexes(m merged) {
-	told := m.indexes
+	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool {
+		told, ok := findIndexes(m.indexes, b.start())
+		return ok && told.Digests != s.IndexesOf(b.epoch, b.index)
+	})
+	known := slices.Clone(m.indexes)
 	for _, b := range s.indexes {
-		i, found := slices.BinarySearchFunc(told, b, BlockIndexes.compare)
-		switch {
-		case !found:
-			told = slices.Insert(slices.Clip(told), i, b)
-		case told[i].Digests != b.Digests:
-			s.blocks.list = slices.DeleteFunc(s.blocks.list,
-				func(p block) bool { return p.epoch == b.Epoch && p.index == b.Block })
+		if _, told := findIndexes(m.indexes, b.start()); !told {
+			known = append(known, b)
 		}
 	}
-	s.indexes = told
+	slices.SortFunc(known, BlockIndexes.compare)
+	s.indexes = known
 }
 
 // unfinished reports whether some of a block is not consumed, or may be so.

@@ -28,6 +28,7 @@ func TestStatesKnowIndexes(t *testing.T) {
 		Consumed: position.Set{shard(0, 0, 0)}, ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
 		PlannerDigest: testID.PlannerDigest, Indexes: took.Indexes,
 	}
+	const none = "none" // as an earlier release planned
 	for name, tc := range map[string]struct {
 		before, after string // the indexes of the second block
 		told          []BlockIndexes
@@ -38,12 +39,14 @@ func TestStatesKnowIndexes(t *testing.T) {
 		"forged before":      {"c", "c", took.Indexes, true},
 		"lost":               {"b", "", took.Indexes, true},
 		"an earlier release": {"", "c", nil, false},
+		"planned by none":    {none, "b", took.Indexes, false},
+		"by none, and other": {none, "c", took.Indexes, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t, 1, 2)
 			if tc.before != "" {
 				j.do(plan(0, "a"))
-				j.do(plan(1, tc.before))
+				j.do(plan(1, strings.TrimPrefix(tc.before, none)))
 			}
 			state := CheckpointFromProto(state.Proto())
 			state.Indexes = tc.told
