@@ -37,6 +37,12 @@ func (m *Master) ForgetIndexes() { m.indexes.kept.Shrink(indexBytes) }
 // KeepIndexes has all indexes be kept in etcd, however soon they are made.
 func (m *Master) KeepIndexes() { m.indexes.worth = 0 }
 
+// IndexStored is when a file's index was written to etcd.
+func (m *Master) IndexStored(uri string, x *index.Index) time.Time {
+	when, _ := m.indexes.stored.Get(indexKey{"", uri, x.Of})
+	return when
+}
+
 // DamageIndex changes a byte of a file's index in etcd.
 func (m *Master) DamageIndex(ctx context.Context, uri string, x *index.Index) error {
 	name := indexKey{"", uri, x.Of}.name()

@@ -16,12 +16,12 @@ const (
 	digestRuns, runBytes = 32, 8
 )
 
-// indexedFiles are the files of a block that have an index, in the block's order.
+// indexedFiles are the files of a block that have an index, or another one beside them, in the block's order.
 type indexedFiles []plan.File
 
 func indexedOf(files []plan.File) (out indexedFiles) {
 	for _, f := range files {
-		if f.IndexDigest != nil {
+		if f.Digest() != nil {
 			out = append(out, f)
 		}
 	}
@@ -45,7 +45,7 @@ func (all indexedFiles) digests() string {
 		for _, f := range run {
 			h.Write(binary.AppendUvarint(nil, uint64(len(f.GetUri()))))
 			h.Write([]byte(f.GetUri()))
-			h.Write(f.IndexDigest)
+			h.Write(f.Digest())
 		}
 		out = append(out, h.Sum(nil)[:runBytes]...)
 	}
@@ -81,6 +81,6 @@ func (all indexedFiles) differ(before string) error {
 		of = "one of " + of
 	}
 	return fmt.Errorf("%s: its index is another one than that by which the session's positions count, which would be "+
-		"other rows by this one: the file's bytes were changed and its ETag was not, or it was indexed by another "+
-		"release", of)
+		"other rows by this one: the file's bytes were changed and its ETag was not, or one beside it was, or it was "+
+		"indexed by another release", of)
 }

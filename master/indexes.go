@@ -165,21 +165,24 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 			}
 			return f.use(made)
 		}
-		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) {
-			x.used(ctx, f, kept)
+		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) && f.same(kept) == nil {
+			x.used(ctx, f, kept, false)
 			return f.use(kept)
 		}
 		for _, place := range []struct {
 			name string
 			find func(context.Context, *scanned) (*index.Index, error)
-			made bool
+			etcd bool // where nothing lies but what workers made
 		}{{"etcd", x.inStore, true}, {"beside the data", x.besideData, false}} {
-			if x.made && !place.made {
+			if x.made && !place.etcd {
 				continue
 			}
 			made, err := place.find(ctx, f)
 			if made != nil {
-				if err = x.take(f, made, place.made); err == nil {
+				if err = x.take(f, made, place.etcd); err == nil {
+					if place.etcd {
+						x.used(ctx, f, made, true)
+					}
 					return f.use(made)
 				}
 			}

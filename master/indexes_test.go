@@ -3,6 +3,7 @@ package master_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -288,7 +289,7 @@ func failsByIndex(t *testing.T, r *trainer) {
 }
 
 // TestIndexesOutliveMasters: a master finds the index of a file that another one had made. One that was damaged
-// in between is made again.
+// in between is made again. Who uses one writes it again, once an hour.
 func TestIndexesOutliveMasters(t *testing.T) {
 	dir := t.TempDir()
 	line := fmt.Sprintf("{\"label\": 1, \"text\": %q}\n", strings.Repeat("x", 4000))
@@ -318,6 +319,13 @@ func TestIndexesOutliveMasters(t *testing.T) {
 			check(t, err)
 			x, err := indexOf(t.Context(), files[0])
 			check(t, err)
+			stored := m.master.IndexStored(files[0].GetUri(), x)
+			m.master.ForgetIndexes()
+			openSession(t, m, "again", linesSpec(dir, 1), 1)
+			delivered(t, newTrainer(t, m, "again", 0, 1).mustJoin("a"))
+			if stored.IsZero() || m.master.IndexStored(files[0].GetUri(), x) != stored || w.times() > 0 {
+				t.Error("an index that was found in etcd is not written again, or each time it is")
+			}
 			check(t, m.master.DamageIndex(t.Context(), files[0].GetUri(), x))
 		}
 		m.stop()
@@ -331,23 +339,8 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 	files, err := indexFiles(t, dir)
 	check(t, err)
 	rows := int64(0)
-	pack := func(t *testing.T, change func(*index.Index) ([]byte, error)) {
-		t.Helper()
-		var packed []index.Packed
-		for _, f := range files {
-			x, err := indexOf(t.Context(), f)
-			check(t, err)
-			data, err := change(x)
-			check(t, err)
-			_, name := beside.Split(f.GetUri())
-			packed = append(packed, index.Packed{Name: name, Index: data})
-		}
-		folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
-		check(t, os.MkdirAll(folder, 0o700))
-		check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
-	}
 	as := func(x *index.Index) ([]byte, error) { return x.Bytes(), nil }
-	pack(t, as)
+	packBeside(t, dir, as)
 	first := single(t)
 	openSession(t, first, "run", linesSpec(dir, 1), 1)
 	w := &indexingWorker{}
@@ -384,7 +377,7 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			check(t, os.RemoveAll(filepath.Dir(filepath.Join(dir, beside.Folder))))
 			if tc.beside != nil {
-				pack(t, tc.beside)
+				packBeside(t, dir, tc.beside)
 			}
 			m := single(t)
 			w := &indexingWorker{change: tc.worker}
@@ -407,6 +400,99 @@ func TestAStateIsRestoredByItsIndexes(t *testing.T) {
 					again.counters.GetRows(), rows, failure)
 			}
 		})
+	}
+}
+
+// TestAForgedIndexFailsNobodyElse: a session that began with an index goes on with that, though another session
+// believed one that somebody put beside the data since.
+func TestAForgedIndexFailsNobodyElse(t *testing.T) {
+	dir := t.TempDir()
+	writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+	endpoints := etcd(t, "").Endpoints()
+	first := start(t, settings{endpoints: endpoints})
+	w := &indexingWorker{}
+	startWith(t, first, "indexing", w, &w.countingWorker)
+	openSession(t, first, "run", linesSpec(dir, 5), 1)
+	newTrainer(t, first, "run", 0, 1).mustJoin("a").untilGranted()
+	first.stop()
+	packBeside(t, dir, joined)
+	second := start(t, settings{endpoints: endpoints})
+	openSession(t, second, "other", linesSpec(dir, 1), 1)
+	newTrainer(t, second, "other", 0, 1).mustJoin("a").untilGranted() // there is no worker
+	w = &indexingWorker{}
+	startWith(t, second, "indexing", w, &w.countingWorker)
+	r := newTrainer(t, second, "run", 0, 1).mustJoin("b")
+	r.work(func() bool { return r.last.GetFailure() != "" || r.finished() })
+	if !r.finished() || w.times() != 1 {
+		t.Errorf("workers were asked %d times, want 1; the session failed: %q", w.times(), r.last.GetFailure())
+	}
+}
+
+// packBeside writes the indexes of a directory's files beside them, as change leaves them.
+func packBeside(t *testing.T, dir string, change func(*index.Index) ([]byte, error)) {
+	t.Helper()
+	files, err := indexFiles(t, dir)
+	check(t, err)
+	var packed []index.Packed
+	for _, f := range files {
+		x, err := indexOf(t.Context(), f)
+		check(t, err)
+		data, err := change(x)
+		check(t, err)
+		_, name := beside.Split(f.GetUri())
+		packed = append(packed, index.Packed{Name: name, Index: data})
+	}
+	folder, data := filepath.Join(dir, beside.Folder), index.Pack(packed)
+	check(t, os.MkdirAll(folder, 0o700))
+	check(t, os.WriteFile(filepath.Join(folder, index.PackName(data)), data, 0o600))
+}
+
+// TestAStateOfTokensIsRestoredByItsOffsets: a state of a file whose rows another one beside it tells goes on only if
+// that one says the same.
+func TestAStateOfTokensIsRestoredByItsOffsets(t *testing.T) {
+	const tokens, length = 6 << 20, 1024
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "a.ds"), make([]byte, 2*tokens), 0o600))
+	write := func(length int) {
+		var offsets []byte
+		for at := 0; at < tokens; {
+			at = min(tokens, at+length)
+			offsets = binary.LittleEndian.AppendUint64(offsets, uint64(at))
+		}
+		check(t, os.WriteFile(filepath.Join(dir, "a.ds.index"), offsets, 0o600))
+	}
+	s := linesSpec(dir, 1)
+	s.Features = []*pb.Feature{{Name: []string{"tokens"}, Layout: pb.Layout_SPARSE}}
+	open := func(session string) *trainer {
+		m := single(t)
+		openSession(t, m, session, s, 1)
+		w := &indexingWorker{}
+		startWith(t, m, "indexing", w, &w.countingWorker)
+		return newTrainer(t, m, session, 0, 1)
+	}
+	write(length)
+	r := open("run").mustJoin("a")
+	r.untilGranted()
+	if r.consume(1) != 1 {
+		t.Fatal("no shard was granted")
+	}
+	check(t, r.sync())
+	state := r.state()
+	for _, tc := range []struct {
+		length int
+		fails  string
+	}{{length, ""}, {700, "a.ds: its index is another one"}} {
+		write(tc.length)
+		again := open("again")
+		check(t, again.restore("b", true, state))
+		again.work(func() bool { return again.finished() || again.last.GetFailure() != "" })
+		rows, failure := r.counters.GetRows()+again.counters.GetRows(), again.last.GetFailure()
+		if !strings.Contains(failure, tc.fails) || (failure == "") != (tc.fails == "") {
+			t.Errorf("documents of %d tokens: the session failed: %q", tc.length, failure)
+		}
+		if tc.fails == "" && rows != tokens/length {
+			t.Errorf("%d rows were read, want %d", rows, tokens/length)
+		}
 	}
 }
 

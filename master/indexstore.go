@@ -31,16 +31,13 @@ func (x *indexing) inStore(ctx context.Context, f *scanned) (*index.Index, error
 	if err != nil || data == nil {
 		return nil, err
 	}
-	made, err := index.Parse(data)
-	if err == nil {
-		x.store(ctx, f, made)
-	}
-	return made, err
+	return index.Parse(data)
 }
 
-// used has an index that lies in etcd stay there, since it is used.
-func (x *indexing) used(ctx context.Context, f *scanned, made *index.Index) {
-	if when, ok := x.stored.Get(x.key(f)); ok && time.Since(when) >= storedAgain {
+// used has an index stay in etcd, since it is used. found says that it lies there, if this master did not write it.
+func (x *indexing) used(ctx context.Context, f *scanned, made *index.Index, found bool) {
+	when, wrote := x.stored.Get(x.key(f))
+	if wrote && time.Since(when) >= storedAgain || !wrote && found {
 		x.store(ctx, f, made)
 	}
 }

@@ -195,7 +195,7 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 		}
 		cost := bound.Cost(i)
 		if len(shards) == 0 || cost.Decoded > room {
-			shards = append(shards, &pb.Shard{File: f.File, Index: f.digest()})
+			shards = append(shards, &pb.Shard{File: f.File, Index: f.Digest()})
 			room = p.cfg.ShardBytes
 		}
 		room -= cost.Decoded
@@ -224,8 +224,8 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 	return shards, counts, nil
 }
 
-// digest is that of the index of a file, or of what another one beside it says; nil: the file says all itself.
-func (f File) digest() []byte {
+// Digest is that of the index of a file, or of what another one beside it says; nil: the file says all itself.
+func (f File) Digest() []byte {
 	if of, ok := f.Holds.(format.Beside); ok {
 		return of.Digest()
 	}

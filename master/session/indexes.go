@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -12,9 +13,10 @@ import (
 // the master's affair.
 
 const (
-	// maxIndexed bounds the blocks whose indexes a State tells of, and maxDigests the bytes of each.
-	maxIndexed = 1 << 10
-	maxDigests = 1 << 10
+	// maxIndexesBytes bounds what a State tells of indexes, where each block takes its digests and blockIndexesBytes.
+	// It is no less than a session's head has room for in etcd, so that each State that was handed out is admitted.
+	maxIndexesBytes   = 5 << 18
+	blockIndexesBytes = 4
 )
 
 // BlockIndexes says by which indexes a block was cut. See pb.BlockIndexes.
@@ -32,17 +34,27 @@ func (b BlockIndexes) compare(o BlockIndexes) int { return b.start().Compare(o.s
 // IndexesOf are the digests of a block's indexes, as they were when it was planned, or as a State tells that was
 // restored; "": they are not known, or it has none.
 func (s *State) IndexesOf(epoch, index uint32) string {
-	i, found := slices.BinarySearchFunc(s.indexes, BlockIndexes{Epoch: epoch, Block: index}, BlockIndexes.compare)
-	if !found {
-		return ""
+	b, _ := findIndexes(s.indexes, position.Position{Epoch: epoch, Block: index})
+	return b.Digests
+}
+
+func findIndexes(all []BlockIndexes, start position.Position) (b BlockIndexes, found bool) {
+	i, found := slices.BinarySearchFunc(all, start, func(b BlockIndexes, p position.Position) int {
+		return b.start().Compare(p)
+	})
+	if found {
+		b = all[i]
 	}
-	return s.indexes[i].Digests
+	return b, found
 }
 
 // admitIndexes checks what a state says of indexes.
 func (p Checkpoint) admitIndexes() error {
-	if len(p.Indexes) > maxIndexed ||
-		slices.ContainsFunc(p.Indexes, func(b BlockIndexes) bool { return len(b.Digests) > maxDigests }) {
+	n := 0
+	for _, b := range p.Indexes {
+		n += blockIndexesBytes + len(b.Digests)
+	}
+	if n > maxIndexesBytes {
 		return refused("the state of rank %d tells of the indexes of %d blocks, at more length than any client does",
 			p.Rank, len(p.Indexes))
 	}
@@ -51,20 +63,17 @@ func (p Checkpoint) admitIndexes() error {
 
 // mergeIndexes joins what states say of indexes. Those of one job never differ.
 func mergeIndexes(states []Checkpoint) ([]BlockIndexes, error) {
-	var out []BlockIndexes
+	told := map[position.Position]BlockIndexes{}
 	for _, p := range states {
 		for _, b := range p.Indexes {
-			i, found := slices.BinarySearchFunc(out, b, BlockIndexes.compare)
-			switch {
-			case !found:
-				out = slices.Insert(out, i, b)
-			case out[i].Digests != b.Digests:
+			if before, ok := told[b.start()]; ok && before.Digests != b.Digests {
 				return nil, refused("the state of rank %d was taken with other indexes of the files of block %d of "+
 					"epoch %d than another rank's: they are not of one job", p.Rank, b.Block, b.Epoch)
 			}
+			told[b.start()] = b
 		}
 	}
-	return out, nil
+	return slices.SortedFunc(maps.Values(told), BlockIndexes.compare), nil
 }
 
 // noteIndexes notes by which indexes a block was planned.
@@ -75,20 +84,21 @@ func (s *State) noteIndexes(b BlockIndexes) {
 	}
 }
 
-// rewindIndexes has blocks be compared with what states tell. Those that were planned by others are planned again.
+// rewindIndexes has blocks be compared with what states tell. Those that were planned by others, or by none that are
+// known, are planned again.
 func (s *State) rewindIndexes(m merged) {
-	told := m.indexes
+	s.blocks.list = slices.DeleteFunc(s.blocks.list, func(b block) bool {
+		told, ok := findIndexes(m.indexes, b.start())
+		return ok && told.Digests != s.IndexesOf(b.epoch, b.index)
+	})
+	known := slices.Clone(m.indexes)
 	for _, b := range s.indexes {
-		i, found := slices.BinarySearchFunc(told, b, BlockIndexes.compare)
-		switch {
-		case !found:
-			told = slices.Insert(slices.Clip(told), i, b)
-		case told[i].Digests != b.Digests:
-			s.blocks.list = slices.DeleteFunc(s.blocks.list,
-				func(p block) bool { return p.epoch == b.Epoch && p.index == b.Block })
+		if _, told := findIndexes(m.indexes, b.start()); !told {
+			known = append(known, b)
 		}
 	}
-	s.indexes = told
+	slices.SortFunc(known, BlockIndexes.compare)
+	s.indexes = known
 }
 
 // unfinished reports whether some of a block is not consumed, or may be so.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestStatesKnowIndexes(t *testing.T) {
 		Consumed: position.Set{shard(0, 0, 0)}, ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
 		PlannerDigest: testID.PlannerDigest, Indexes: took.Indexes,
 	}
+	const none = "none" // as an earlier release planned
 	for name, tc := range map[string]struct {
 		before, after string // the indexes of the second block
 		told          []BlockIndexes
@@ -37,12 +39,14 @@ func TestStatesKnowIndexes(t *testing.T) {
 		"forged before":      {"c", "c", took.Indexes, true},
 		"lost":               {"b", "", took.Indexes, true},
 		"an earlier release": {"", "c", nil, false},
+		"planned by none":    {none, "b", took.Indexes, false},
+		"by none, and other": {none, "c", took.Indexes, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t, 1, 2)
 			if tc.before != "" {
 				j.do(plan(0, "a"))
-				j.do(plan(1, tc.before))
+				j.do(plan(1, strings.TrimPrefix(tc.before, none)))
 			}
 			state := CheckpointFromProto(state.Proto())
 			state.Indexes = tc.told
@@ -62,6 +66,35 @@ func TestStatesKnowIndexes(t *testing.T) {
 	state.World, other.World = 2, 2
 	j = newJob(t, 1, 2)
 	j.refuses(restoring(0, 1, "y", state, other), ErrRestore, "other indexes of the files of block 1")
-	state.Indexes = []BlockIndexes{{Digests: strings.Repeat("x", maxDigests+1)}}
+	state.Indexes = []BlockIndexes{{Digests: strings.Repeat("x", maxIndexesBytes)}}
 	j.refuses(restoring(0, 1, "y", state), ErrRestore, "at more length")
+}
+
+// TestStatesOfManyBlocksAreRestored: however many blocks are planned ahead for many ranks, a State that tells of their
+// indexes is restored.
+func TestStatesOfManyBlocksAreRestored(t *testing.T) {
+	const world, blocks = 600, 1 << 20
+	j := newJob(t, world, 1)
+	for {
+		_, block, ok := j.s.NeedsPlan()
+		if !ok {
+			break
+		}
+		j.do(Planned{Block: block, Blocks: blocks, Shards: 1, Rows: 10, Indexes: strings.Repeat("x", 256)})
+	}
+	told := j.s.Indexes()
+	if len(told) < world {
+		t.Fatalf("a State tells of %d blocks", len(told))
+	}
+	one := Checkpoint{
+		Version: checkpointVersion, Session: testID.Session, Generation: 1, World: 2, Indexes: told[1:],
+		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
+	}
+	other := CheckpointFromProto(one.Proto())
+	other.Rank, other.Indexes = 1, told[:len(told)-1]
+	j = newJob(t, 1, 1)
+	j.do(restoring(0, 1, "y", one, other))
+	if !slices.Equal(j.s.Indexes(), told) {
+		t.Errorf("the session knows the indexes of %d blocks, want %d", len(j.s.Indexes()), len(told))
+	}
 }
