@@ -121,6 +121,8 @@ func (c *computer) withoutBad(w *tensor.Window, steps func() error) error {
 				"far; does a function fail at random? %w", runs, err)
 		}
 		*w = before
+		// The steps tell of them in the window's order, which may be shuffled.
+		slices.SortStableFunc(rows, func(a, b transform.RowError) int { return cmp.Compare(a.Row, b.Row) })
 		var bad []int64
 		for i := range rows {
 			row := int64(rows[i].Row)

@@ -265,6 +265,50 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 	})
 }
 
+// Rows that fail in a built-in step are left out, and no others, in whatever order the step comes upon them.
+func TestBadRowsOfBuiltinSteps(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows := rapid.IntRange(1, 300).Draw(rt, "rows")
+		bad := rapid.SliceOfNDistinct(rapid.IntRange(0, rows-1), 0, rows, rapid.ID).Draw(rt, "bad")
+		var store pipelinetest.Store
+		f := store.Put("mem://f.parquet", scored(t, rows, bad...))
+		ticket := pipelinetest.Ticket(t, &store, f, rapid.Int64Range(1, 300).Draw(rt, "window"))
+		ticket.SkipRows = uint32(len(bad))
+		p := &pb.Program{Provenance: true, Shuffle: rapid.Bool().Draw(rt, "shuffle"), Sources: []*pb.Source{
+			{Name: "ids", Path: []string{"ids"}, Type: &pb.Type{Kind: pb.Kind_INT64, List: true}},
+			{Name: "scores", Path: []string{"scores"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32, List: true}},
+		}}
+		p.Outputs = []*pb.Output{{
+			Name: "best", Layout: pb.Layout_SPARSE, Slots: []uint32{step(p, "sort_by_score", nil, 0, 1)},
+			Type: &pb.Type{Kind: pb.Kind_INT64},
+		}}
+		s, err := newPipeline(&store, 500).Open(t.Context(), ticket, p, Cursor{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer s.Close()
+		var want, got []int
+		for row := range rows {
+			if !slices.Contains(bad, row) {
+				want = append(want, row)
+			}
+		}
+		told := 0
+		err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+			defer b.Release()
+			told += len(b.Meta.GetSkipped())
+			for i := range int(b.Meta.GetRows()) {
+				got = append(got, int(rowOf(b.Record(), i, b.Meta).source))
+			}
+			return nil
+		})
+		slices.Sort(got)
+		if err != nil || told != len(bad) || !slices.Equal(got, want) {
+			rt.Fatalf("%v: told of %d of %d bad rows, got %v, want %v", err, told, len(bad), got, want)
+		}
+	})
+}
+
 // More bad rows than may be left out end the stream with the error of the next one, behind the rows before it; so do
 // rows that are not bad by themselves, and those that counting did not see.
 func TestBadRowsThatEndStreams(t *testing.T) {

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock._op_call import Function, Mistake, load, user_traceback
+from penstock._op_call import Function, Made, Mistake, Sparing, load, user_traceback
 from penstock._op_values import Declared
 
 pytestmark = pytest.mark.pure
@@ -264,13 +264,62 @@ def test_what_functions_by_numpy_get() -> None:
     assert [a.tolist() for a in got[7][0]] == [[1], [2, 3]]
 
 
-@pytest.mark.parametrize("values", [[1, None], [True, None], [[1, None], []], [[[1, None]], None]])
+@pytest.mark.parametrize("values", [[1, None], [True, None], [None, [1, None], []], [[], [[2], [1, None]], None]])
 def test_nulls_that_numpy_has_not_are_an_error_that_says_what_to_do(values: list[Any]) -> None:
     def total(price: Any) -> Any:
         return price
 
-    with pytest.raises(Mistake, match=r"the input price of tokenize has a null.*fill_null.*by=\"arrow\""):
-        function(total, style="numpy").call([pa.array(values)], 2)
+    told = function(total, style="numpy")
+    with pytest.raises(Mistake, match=r"the input price of tokenize has a null in row 1 .*fill_null.*by=\"arrow\""):
+        told.call([pa.array(values)], len(values))
+    assert told.row == 1
+
+
+def spared(call: Callable[[Any], Any], values: Any, declared: Declared, kind: str = "map") -> tuple[Made, list[int]]:
+    """What a function by arrays makes where rows may be left out, and which are."""
+    left: list[int] = []
+
+    def may(row: int, _: BaseException) -> bool:
+        left.append(row)
+        return True
+
+    whole: Any = {"call": call}
+    made = Function(whole, "numpy", [declared], "f", kind).call(
+        [pa.array(values)], len(values), None, Sparing(may, lambda: None)
+    )
+    return made, left
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda x: np.array([x.mean()]), "map", "found 1 values for 4 rows"),
+        (lambda x: x[:1], "map", "found 1 values for 4 rows"),
+        (lambda _: "oops", "map", "which is no array"),
+        (lambda x: x[:1] > 0, "filter", "returned 1 bools for 4 rows"),
+        (lambda x: [[0] * len(x), x[:1]], "flat_map", "found 1 values for 4 parents"),
+    ],
+)
+def test_a_result_that_is_wrong_as_a_whole_is_an_error_though_rows_may_be_left_out(
+    call: Callable[[Any], Any], kind: str, says: str
+) -> None:
+    """Of one row each it would fit."""
+    with pytest.raises(Mistake, match=says):
+        spared(call, [1.0, 2.0, 3.0, 4.0], Declared("float64"), kind)
+
+
+def test_by_arrays_rows_are_left_out_that_raise_or_whose_values_do_not_fit() -> None:
+    def picky(x: Any) -> Any:
+        if (x == 3).any():
+            raise ValueError("3")
+        return x
+
+    made, left = spared(picky, [1, 2, 3, 300, 4, -300, 5], Declared("int8"))
+    assert made.results[0].to_pylist() == [1, 2, 4, 5]
+    assert sorted(left) == [2, 3, 5]
+    made, left = spared(lambda x: [len(row) for row in x], [[1], [None, 2], [], None, [3, 4]], Declared("int8"))
+    assert left == [1, 3]
+    assert made.results[0].to_pylist() == [1, 0, 2]
 
 
 def test_functions_by_rows_get_python_values() -> None:

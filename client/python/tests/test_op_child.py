@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 from penstock import _op_child
+from penstock._op_call import Function
+from penstock._op_values import Declared
 
 pytestmark = pytest.mark.every_python
 
@@ -76,6 +79,29 @@ def test_nothing_is_left_below_a_null_list() -> None:
 def test_array_without_buffers_crosses() -> None:
     for kind in (pa.int64(), pa.string(), pa.list_(pa.int8()), pa.bool_()):
         assert crossed(pa.array([], kind)).equals(pa.array([], kind))
+
+
+@pytest.mark.parametrize("text", ["a", "\x01", "\\", "日", "\U0001f600", "\udcff"], ids=ascii)
+def test_what_failed_rows_say_fits_an_answer(text: str) -> None:
+    """However long the words of as many rows as may be left out of a window, and of the one that ends the call."""
+
+    def fail(row: int) -> None:
+        raise ValueError(f"row {row}: {text * 100_000}")
+
+    most = 4096
+    spared = _op_child._Spared(most, lambda: None)
+    function = Function({"call": fail}, "rows", [Declared("int64")], "fail")
+    with pytest.raises(ValueError, match=f"row {most}: ") as ended:
+        function.call([pa.array(range(most + 1))], most + 1, None, spared.sparing)
+    answer = {**_op_child._raised(most, ended.value), "failed": spared.told(), "number": 1}
+    body = _op_child._encoded(answer)
+    assert len(body) <= 1 << 20  # maxMessage of worker/python/protocol.go
+    assert json.loads(body) == answer
+    assert len(answer["message"]) == 8_000
+    failed = answer["failed"]
+    assert [said["row"] for said in failed] == list(range(most))
+    assert [len(said.get("message", "")) for said in failed] == [1_000] * 8 + [0] * (most - 8)
+    assert all(said["message"].startswith(f"row {row}: {text}") for row, said in enumerate(failed[:8]))
 
 
 def test_the_process_ends_with_its_socket() -> None:

@@ -131,12 +131,15 @@ class Function:
             self._seeds = np.zeros(0, np.uint64)  # they lie where the inputs do, which is somebody else's
 
     def _in_parts(self, columns: list[Column], rows: int, sparing: Sparing) -> Made:
-        """Calls a function by arrays, and with halves of the rows where that fails, down to the rows that make it."""
+        """Calls a function by arrays, and with halves of the rows where that fails, down to the rows that make it.
+
+        A mistake that is about no row is about the whole result: of fewer rows it might be none, and its values wrong.
+        """
         todo, made, seeds = [(0, rows)], [], self._seeds
         while todo:
             start, count = todo.pop()
             some = slice(start, start + count)
-            self._seeds = seeds[some]
+            self.row, self._seeds = None, seeds[some]
             if count < rows:
                 sparing.on()
             try:
@@ -144,7 +147,8 @@ class Function:
                 made.append(part if part.parents is None else part._replace(parents=part.parents + np.int32(start)))
             except Exception as err:
                 self.row = None if self.row is None else start + self.row
-                if not of_a_row(err):
+                whole = isinstance(err, Mistake) and self.row is None and count > 1
+                if whole or not of_a_row(err):
                     raise
                 if count > 1:
                     todo += [(start + count // 2, count - count // 2), (start, count // 2)]
@@ -372,13 +376,10 @@ class Function:
             leaf = leaf.flatten()
         if leaf.null_count == 0 or not (pa.types.is_integer(leaf.type) or pa.types.is_boolean(leaf.type)):
             return
-        where = ""
-        if leaf is column:
-            self.row = column.is_null().index(True).as_py()
-            where = f" in row {self.row} of the call"
+        self.row = _first_hole(column)
         raise Mistake(
-            f"{self._input(place)} of {self.name} has a null{where}, and NumPy has none for {leaf.type}; put "
-            'penstock.fill_null(...) before it, or take Arrow arrays, with by="arrow"'
+            f"{self._input(place)} of {self.name} has a null in row {self.row} of the call, and NumPy has none for "
+            f'{leaf.type}; put penstock.fill_null(...) before it, or take Arrow arrays, with by="arrow"'
         )
 
     def _check_pictures(self, column: Pictures, place: int) -> None:
@@ -422,6 +423,14 @@ class Function:
                 f"{what}: found {found.type}{where}, wanted {declared}: {err}; return that, or declare in out= what it "
                 "makes"
             ) from None
+
+
+def _first_hole(column: pa.Array) -> int:
+    """The first row that has a null at the bottom of its lists, or is one."""
+    rows = np.arange(len(column))
+    while pa.types.is_list(column.type):
+        rows, column = rows[pc.list_parent_indices(column).to_numpy()], column.flatten()
+    return int(rows[column.is_null().index(True).as_py()])
 
 
 def _values(column: Column) -> Iterable[Any]:

@@ -34,8 +34,9 @@ from penstock._op_values import Declared
 
 PROTOCOL = 2
 ALIGN = 64  # of each buffer in a segment
-MOST_WORDS, MOST_TRACEBACK = 8_000, 64_000  # of what an exception says
+MOST_WORDS, MOST_TRACEBACK = 8_000, 64_000  # characters of what an exception says that ends a call
 WITH_WORDS = 8  # rows of a call that failed, and of which it is said how
+ROW_WORDS, ROW_TRACEBACK = 1_000, 4_000  # characters of that: an answer has no more than 1 MiB
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
@@ -63,7 +64,7 @@ class Channel:
     def send(self, message: Message) -> None:
         """Answers."""
         self.check()
-        body = json.dumps(message).encode()
+        body = _encoded(message)
         self._socket.sendall(struct.pack("<I", len(body)) + body)
 
     def close(self) -> None:
@@ -83,6 +84,11 @@ class Channel:
         """Ends a process that was forked off in a function, and has returned from it, too."""
         if os.getpid() != self._owner:
             os._exit(1)
+
+
+def _encoded(message: Message) -> bytes:
+    """A message as JSON, with 6 bytes for a character at most; half a surrogate pair becomes an escape."""
+    return json.dumps(message, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class Child:
@@ -260,7 +266,11 @@ class _Spared:
     def _may(self, row: int, err: BaseException) -> bool:
         if len(self.failed) >= self._most or not _op_call.of_a_row(err):
             return False
-        self.failed.append({**_raised(row, err), "kind": ""} if len(self.failed) < WITH_WORDS else {"row": row})
+        said: Message = {"row": row}
+        if len(self.failed) < WITH_WORDS:
+            said = {**_raised(row, err), "kind": ""}
+            said["message"], said["traceback"] = said["message"][:ROW_WORDS], said["traceback"][-ROW_TRACEBACK:]
+        self.failed.append(said)
         return True
 
     def told(self) -> list[Message]:
