@@ -77,8 +77,8 @@ func Index() *cobra.Command {
 		Long: `Read JSON lines, CSV, tars and the like once, and note where runs of about 4 MiB of their rows are. Without that,
 workers do it when a session comes to a file. What is noted lies beside the data, in the folder _penstock/index of
 each directory, which no listing of data enters; the storage profile must let it be written, by its field write.
-Nothing else is written, and nothing is written over. Files that are indexed already are passed over. Removing the
-folder is always safe: positions and rows do not depend on it.
+Nothing else is written, and nothing is written over but a damaged index. Files that are indexed already are passed
+over. Removing the folder is always safe: positions and rows do not depend on it.
 
 A file that cannot be read does not keep others from being indexed; the command then ends with 1. What was made before
 it is interrupted is written, and not made again the next time.
@@ -237,7 +237,7 @@ func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 		x.count(func(d *indexed) { d.Own++ })
 		return nil, nil //nolint:nilnil // it needs none
 	}
-	// One that is damaged is made again, beside it.
+	// One that is damaged is made again.
 	found, _ := x.cache.Beside(ctx, x.st, x.profile, f, index.For(f, of, x.how))
 	if found != nil {
 		x.count(func(d *indexed) { d.Found++ })
