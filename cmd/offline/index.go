@@ -70,7 +70,7 @@ const (
 // Index returns `penstock index`.
 func Index() *cobra.Command {
 	var stores cli.StorageFlags
-	var profile, name, specFile string
+	var profile, text, specFile string
 	cmd := &cobra.Command{
 		Use:   "index [URI...]",
 		Short: "Index files ahead of time that do not say where their rows are",
@@ -86,24 +86,26 @@ it is interrupted is written, and not made again the next time.
 Give the files as a spec's dataset.uri has them, and the format if the spec names one; or the spec.`,
 		Example: `  penstock index data/
   penstock index s3://bucket/logs/ --storage-config stores.yaml --storage logs
+  penstock index raw/ --format '{name: csv, delimiter: ;}'
   penstock index --spec spec.yaml --output json`,
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().StringVar(&profile, "storage", "", "storage profile of the files (default: the one named default)")
-	cmd.Flags().StringVar(&name, "format", "",
-		"format of the files, as a spec's dataset.format (default: by their names)")
+	cmd.Flags().StringVar(&text, "format", "",
+		"format of the files, as a spec's dataset.format: a name or a mapping (default: by their names)")
 	cmd.Flags().StringVar(&specFile, "spec", "", "index the files of this spec's dataset, read as it says")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		of := &pb.Dataset{Uri: args, Storage: profile}
-		if name != "" {
-			of.Format = &pb.Format{Name: name}
+		how, err := formatOf(text)
+		if err != nil {
+			return err
 		}
+		of := &pb.Dataset{Uri: args, Storage: profile, Format: how}
 		switch {
-		case specFile != "" && (len(args) > 0 || profile != "" || name != ""):
+		case specFile != "" && (len(args) > 0 || profile != "" || text != ""):
 			return errors.New("--spec says which files, of which storage and format: leave URIs, --storage and " +
 				"--format out")
 		case specFile != "":
