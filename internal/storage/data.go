@@ -78,7 +78,8 @@ func dataAs(how *pb.Format) Kind {
 		Spare: func(uri string) bool {
 			return FormatOf(uri) == "" && !isBeside(uri, how)
 		},
-		Bare: true, NotEmpty: true,
+		Beside: func(uri string) bool { return isBeside(uri, how) },
+		Bare:   true, NotEmpty: true,
 	}
 }
 
