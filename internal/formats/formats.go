@@ -140,11 +140,11 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 		return nil, &UnclaimedError{fmt.Sprintf("it is compressed by %s, and what it holds is of no format that is "+
 			"known by its front: name it by dataset.format", codec)}
 	}
-	why := unclaimed(all, in.File.GetUri(), head, tail)
-	if isCut(head) {
-		return nil, errors.New(why + "; it begins as such a file does")
+	if name := cutOf(head); name != "" {
+		return nil, fmt.Errorf("it begins as %s does, but ends in %q: it was cut off or damaged; write it again",
+			name, tail[max(0, len(tail)-4):])
 	}
-	return nil, &UnclaimedError{why}
+	return nil, &UnclaimedError{unclaimed(all, in.File.GetUri(), head, tail)}
 }
 
 func rank(f format.Format, ending string) int {
@@ -176,10 +176,15 @@ func Names() (names []string) {
 	return names
 }
 
-// isCut reports whether a file whose end is that of no format begins as those do that are known by their end.
-func isCut(head []byte) bool {
-	return slices.ContainsFunc([]string{"PAR1", "PARE", "ARROW1"},
-		func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })
+// cutOf is the format that a file begins as, of those that are known by their end, which it does not have; "" if it
+// begins as none.
+func cutOf(head []byte) string {
+	for _, f := range []struct{ name, magic string }{{"Parquet", "PAR1"}, {"Parquet", "PARE"}, {"Arrow", "ARROW1"}} {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // UnclaimedError says of a file that it is of none of the formats, and what it seems to be.
@@ -212,6 +217,8 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	case isTar(head):
 		return why + "; it begins as a tar archive does, but for the checksum of its first header: it is damaged; " +
 			"write it again"
+	case bytes.HasPrefix(head, []byte("\x93NUMPY")):
+		return why + "; it begins as NumPy's array does: if it holds ids of tokens, say so by dataset.format: tokens"
 	case other != "" && !storage.IsText(uri):
 		return why + "; it begins as " + other + " does, which is not read"
 	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):
@@ -243,7 +250,6 @@ func otherFormat(head []byte) string {
 		{"a SequenceFile of Hadoop", "SEQ"},
 		{"an RCFile of Hive", "RCF"},
 		{"HDF5", "\x89HDF\r\n"},
-		{"NumPy's array", "\x93NUMPY"},
 		{"SQLite", "SQLite format 3\x00"},
 		{"a zip archive", "PK\x03\x04"},
 		{"a file of bzip2", "BZh"},
