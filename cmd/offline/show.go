@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/terminal"
@@ -107,9 +108,11 @@ type shower struct {
 	how      *pb.Format // nil: the files tell
 	maxFiles int        // files to look at; 0: all
 	head     int        // rows to show
+	indexes  *beside.Finder
 }
 
 func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
+	d.indexes = beside.New(formats.NewRoom(footersAtOnce).Enter)
 	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
 	if err != nil {
 		return nil, err
@@ -176,7 +179,7 @@ func (d *shower) describe(ctx context.Context, files []*pb.File, left *storage.L
 		group.Go(func() error {
 			take, leave := room.Enter(ctx)
 			defer leave()
-			holds, err := formats.LoadAs(ctx, d.st, d.profile, f, d.how, take)
+			holds, err := formats.LoadIndexed(ctx, d.st, d.profile, f, d.how, d.indexes, take)
 			if err == nil {
 				out[i], err = look(holds)
 				out[i].file = f

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
@@ -62,12 +63,34 @@ func Load(
 func LoadAs(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, take func(bytes int64) error,
 ) (format.File, error) {
+	return LoadIndexed(ctx, st, profile, f, how, nil, take)
+}
+
+// LoadIndexed is LoadAs, but a file whose index the finder finds beside it is not scanned.
+func LoadIndexed(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, from *beside.Finder,
+	take func(bytes int64) error,
+) (format.File, error) {
 	in := &format.Input{Storage: st, Profile: profile, File: f, How: how, Take: take, All: true}
 	described, err := load(ctx, in)
 	if of, ok := described.(format.Scanned); ok {
-		return scanned(ctx, in, of)
+		return indexed(ctx, in, of, from)
 	}
 	return described, err
+}
+
+// indexed is a file with its index: the one beside it, if there is a finder that finds it, or that of a scan, which is
+// as good.
+func indexed(ctx context.Context, in *format.Input, of format.Scanned, from *beside.Finder) (format.File, error) {
+	if from != nil {
+		want := index.For(in.File, of, in.How)
+		if x, _ := from.Find(ctx, in.Storage, in.Profile, in.File, want); x != nil {
+			if opened, err := x.Open(of, want); err == nil {
+				return opened, nil
+			}
+		}
+	}
+	return scanned(ctx, in, of)
 }
 
 // Scan makes the index of a file, by reading all of it. Errors name the file.
