@@ -229,8 +229,7 @@ func (b *outputBuilder) imageShape(path string, f *pb.Feature, feat *feature) []
 		if len(given) == 0 {
 			b.problems.add(path,
 				"found []; want [height, width, channels] of raw pixels (%s), or transforms that make pictures of "+
-					"encoded ones: "+
-					"decode_jpeg or decode_png, then resize", feat.name)
+					"encoded ones: decode_image, then resize", feat.name)
 		}
 		return given
 	}

@@ -228,8 +228,8 @@ func TestResolveReportsEachMistake(t *testing.T) {
 			"value a row",
 		"features: {image: words, shape: [1, 1, 1]}": "features[0]: words: list<binary>; image takes one " +
 			"binary value a row",
-		"features: {image: photo}": "features[0].shape: found []; want [height, width, " +
-			"channels]",
+		"features: {image: photo}": "features[0].shape: found []; want [height, width, channels] of raw pixels (photo), " +
+			"or transforms that make pictures of encoded ones: decode_image, then resize",
 		"features: {image: photo, shape: [1, 0, 3]}":         "features[0].shape: found [1 0 3]",
 		"features: {image: photo, shape: [70000, 70000, 3]}": "features[0].shape: found [70000 70000 3]",
 		"features: {bytes: photo, shape: [1, 1, 3]}":         "features[0].shape: layout bytes has no shape; only image and tensor",

@@ -70,15 +70,15 @@ const (
 // Index returns `penstock index`.
 func Index() *cobra.Command {
 	var stores cli.StorageFlags
-	var profile, name, specFile string
+	var profile, text, specFile string
 	cmd := &cobra.Command{
 		Use:   "index [URI...]",
 		Short: "Index files ahead of time that do not say where their rows are",
 		Long: `Read JSON lines, CSV, tars and the like once, and note where runs of about 4 MiB of their rows are. Without that,
 workers do it when a session comes to a file. What is noted lies beside the data, in the folder _penstock/index of
 each directory, which no listing of data enters; the storage profile must let it be written, by its field write.
-Nothing else is written, and nothing is written over. Files that are indexed already are passed over. Removing the
-folder is always safe: positions and rows do not depend on it.
+Nothing else is written, and nothing is written over but a damaged index. Files that are indexed already are passed
+over. Removing the folder is always safe: positions and rows do not depend on it.
 
 A file that cannot be read does not keep others from being indexed; the command then ends with 1. What was made before
 it is interrupted is written, and not made again the next time.
@@ -86,24 +86,26 @@ it is interrupted is written, and not made again the next time.
 Give the files as a spec's dataset.uri has them, and the format if the spec names one; or the spec.`,
 		Example: `  penstock index data/
   penstock index s3://bucket/logs/ --storage-config stores.yaml --storage logs
+  penstock index raw/ --format '{name: csv, delimiter: ;}'
   penstock index --spec spec.yaml --output json`,
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().StringVar(&profile, "storage", "", "storage profile of the files (default: the one named default)")
-	cmd.Flags().StringVar(&name, "format", "",
-		"format of the files, as a spec's dataset.format (default: by their names)")
+	cmd.Flags().StringVar(&text, "format", "",
+		"format of the files, as a spec's dataset.format: a name or a mapping (default: by their names)")
 	cmd.Flags().StringVar(&specFile, "spec", "", "index the files of this spec's dataset, read as it says")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		of := &pb.Dataset{Uri: args, Storage: profile}
-		if name != "" {
-			of.Format = &pb.Format{Name: name}
+		how, err := formatOf(text)
+		if err != nil {
+			return err
 		}
+		of := &pb.Dataset{Uri: args, Storage: profile, Format: how}
 		switch {
-		case specFile != "" && (len(args) > 0 || profile != "" || name != ""):
+		case specFile != "" && (len(args) > 0 || profile != "" || text != ""):
 			return errors.New("--spec says which files, of which storage and format: leave URIs, --storage and " +
 				"--format out")
 		case specFile != "":
@@ -237,7 +239,7 @@ func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 		x.count(func(d *indexed) { d.Own++ })
 		return nil, nil //nolint:nilnil // it needs none
 	}
-	// One that is damaged is made again, beside it.
+	// One that is damaged is made again.
 	found, _ := x.cache.Beside(ctx, x.st, x.profile, f, index.For(f, of, x.how))
 	if found != nil {
 		x.count(func(d *indexed) { d.Found++ })

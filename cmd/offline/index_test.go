@@ -41,8 +41,8 @@ func TestIndexOfDamaged(t *testing.T) {
 	}
 }
 
-// TestIndex indexes a folder once: the second time all files have an index, but for one that was changed. Listings of
-// the folder go on without the indexes.
+// TestIndex indexes a folder once: the second time all files have an index, but for one that was changed. Damaged
+// packs are made again. Listings of the folder go on without the indexes.
 func TestIndex(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, rows int) {
@@ -88,4 +88,11 @@ func TestIndex(t *testing.T) {
 	if err != nil || len(packs) != 3 {
 		t.Errorf("there are %v: %v", packs, err)
 	}
+	for _, pack := range packs {
+		if err := os.Truncate(pack, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index(told{3, 3, 0, 4, 400_040})
+	index(told{3, 0, 3, 0, 0})
 }

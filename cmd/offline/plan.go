@@ -93,7 +93,8 @@ func Plan(ops spec.Catalog) *cobra.Command {
 			"column.\n" +
 			"Below are the ops in their order, with what Python functions run in, and hints at what a session of it " +
 			"costs.\n" +
-			"All files are looked at: what they say of themselves is read, and no data.\n" +
+			"All files are looked at: what they say of themselves is read, and no data. Files that do not say where " +
+			"their rows are,\nsuch as JSON lines, are read whole, but for those that `penstock index` indexed.\n" +
 			"With --pin the spec is written in place of that, pinned to what it is now: the versions of ops, and the " +
 			"digests of the fitted file and of side tables, which are read for it. A spec that a training pinned is " +
 			"held against what is here first.",

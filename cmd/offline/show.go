@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/terminal"
@@ -49,7 +50,7 @@ type shown struct {
 func Show() *cobra.Command {
 	var stores cli.StorageFlags
 	var head, maxFiles int
-	var profile string
+	var profile, text string
 	cmd := &cobra.Command{
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
@@ -59,7 +60,7 @@ func Show() *cobra.Command {
 			"files are looked at,\n" +
 			"and of the first rows no more is read than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
-			"data/part-00000.parquet --output json",
+			"data/part-00000.parquet --output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
 		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
@@ -67,6 +68,8 @@ func Show() *cobra.Command {
 	cmd.Flags().IntVar(&maxFiles, "files", 0, "look at so many files at most (default: at all)")
 	cmd.Flags().StringVar(&profile, "storage", "",
 		"storage profile, as a spec's dataset.storage (default: the one named default)")
+	cmd.Flags().StringVar(&text, "format", "",
+		"format of the files, as a spec's dataset.format: a name or a mapping (default: by their names)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -77,11 +80,15 @@ func Show() *cobra.Command {
 				return fmt.Errorf("--%s: want 0 or more, found %d", flag, n)
 			}
 		}
+		how, err := formatOf(text)
+		if err != nil {
+			return err
+		}
 		st, err := stores.Open()
 		if err != nil {
 			return err
 		}
-		d := &shower{st: st, profile: profile, maxFiles: maxFiles, head: head}
+		d := &shower{st: st, profile: profile, how: how, maxFiles: maxFiles, head: head}
 		s, err := d.show(cmd.Context(), args[0])
 		if err != nil {
 			return fmt.Errorf("show %s: %w", args[0], err)
@@ -98,12 +105,15 @@ func Show() *cobra.Command {
 type shower struct {
 	st       storage.Storage
 	profile  string
-	maxFiles int // files to look at; 0: all
-	head     int // rows to show
+	how      *pb.Format // nil: the files tell
+	maxFiles int        // files to look at; 0: all
+	head     int        // rows to show
+	indexes  *beside.Finder
 }
 
 func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
-	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}})
+	d.indexes = beside.New(formats.NewRoom(footersAtOnce).Enter)
+	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +179,7 @@ func (d *shower) describe(ctx context.Context, files []*pb.File, left *storage.L
 		group.Go(func() error {
 			take, leave := room.Enter(ctx)
 			defer leave()
-			holds, err := formats.Load(ctx, d.st, d.profile, f, take)
+			holds, err := formats.LoadIndexed(ctx, d.st, d.profile, f, d.how, d.indexes, take)
 			if err == nil {
 				out[i], err = look(holds)
 				out[i].file = f

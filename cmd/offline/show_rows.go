@@ -108,7 +108,7 @@ func firstOf(f format.File, rows int64) (format.File, error) {
 func (d *shower) rows(ctx context.Context, of looked, schema spec.Schema, head int) (_ []row, err error) {
 	f, holds := of.file, of.first
 	if holds == nil {
-		if holds, err = formats.Load(ctx, d.st, d.profile, f, nil); err != nil {
+		if holds, err = formats.LoadIndexed(ctx, d.st, d.profile, f, d.how, d.indexes, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -107,3 +107,24 @@ func TestShowShapes(t *testing.T) {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 }
+
+// TestShowAs shows files read as --format says, of which the folder has others, and so does the index.
+func TestShowAs(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.csv": "n;s\n7;x\n8;y\n", "b.jsonl": "{}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const how = "--format={name: csv, delimiter: ;}"
+	if out := runShow(t, dir, how); !strings.Contains(out, "2 rows in 1 file") || !strings.Contains(out, `n=8 s="y"`) {
+		t.Error(out)
+	}
+	var out strings.Builder
+	cmd := Index()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{dir, how})
+	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "1 file of 1 indexed") {
+		t.Errorf("%v, %s", err, &out)
+	}
+}

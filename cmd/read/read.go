@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
@@ -48,6 +49,7 @@ type reader struct {
 type summary struct {
 	Session  string `json:"session"`
 	Rows     int64  `json:"rows"`
+	LeftOut  int64  `json:"rows_left_out"` // beside these, as the spec's on_error says
 	Batches  int64  `json:"batches"`
 	Bytes    int64  `json:"bytes"`
 	Received int64  `json:"received_bytes"` // over the network
@@ -234,7 +236,7 @@ func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
 func (r *reader) count(st client.Stats, elapsed time.Duration) {
 	x := &r.seen
 	x.Rows, x.Batches, x.Bytes, x.Received, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Received, st.Failovers
-	x.Ways = st.Ways
+	x.Ways, x.LeftOut = st.Ways, st.SkippedRows
 	x.Seconds = max(elapsed, time.Nanosecond).Seconds()
 	x.RowsPerSecond, x.BytesPerSecond = float64(x.Rows)/x.Seconds, float64(x.Bytes)/x.Seconds
 	if total := st.Stall + st.Compute; total > 0 {
@@ -251,7 +253,11 @@ func (r *reader) print(out io.Writer) error {
 }
 
 func (x *summary) String() string {
-	return fmt.Sprintf("%s rows in %s batches, %s, %.1f s: %s rows/s, %s/s, stalled %.0f%%",
-		humanize.Comma(x.Rows), humanize.Comma(x.Batches), humanize.Bytes(uint64(x.Bytes)), x.Seconds,
+	left := ""
+	if x.LeftOut > 0 {
+		left = fmt.Sprintf(" (%s %s left out)", humanize.Comma(x.LeftOut), english.PluralWord(int(x.LeftOut), "row", ""))
+	}
+	return fmt.Sprintf("%s rows%s in %s batches, %s, %.1f s: %s rows/s, %s/s, stalled %.0f%%",
+		humanize.Comma(x.Rows), left, humanize.Comma(x.Batches), humanize.Bytes(uint64(x.Bytes)), x.Seconds,
 		humanize.Comma(int64(x.RowsPerSecond)), humanize.Bytes(uint64(x.BytesPerSecond)), 100*x.StallShare)
 }

@@ -113,14 +113,7 @@ func (c *Cache) Whole(
 	if !ok {
 		return described, err
 	}
-	want := index.For(f, of, how)
-	if x, _ := c.Beside(ctx, st, profile, f, want); x != nil {
-		if opened, err := x.Open(of, want); err == nil {
-			return opened, nil
-		}
-	}
-	// A scan is as good.
-	return scanned(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of)
+	return indexed(ctx, &format.Input{Storage: st, Profile: profile, File: f, How: how}, of, c.beside)
 }
 
 // isCurrent reports whether what is known of a file is so still. Its ETag says so, but for that which another file says

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/csv"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
@@ -62,12 +63,34 @@ func Load(
 func LoadAs(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, take func(bytes int64) error,
 ) (format.File, error) {
+	return LoadIndexed(ctx, st, profile, f, how, nil, take)
+}
+
+// LoadIndexed is LoadAs, but a file whose index the finder finds beside it is not scanned.
+func LoadIndexed(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, from *beside.Finder,
+	take func(bytes int64) error,
+) (format.File, error) {
 	in := &format.Input{Storage: st, Profile: profile, File: f, How: how, Take: take, All: true}
 	described, err := load(ctx, in)
 	if of, ok := described.(format.Scanned); ok {
-		return scanned(ctx, in, of)
+		return indexed(ctx, in, of, from)
 	}
 	return described, err
+}
+
+// indexed is a file with its index: the one beside it, if there is a finder that finds it, or that of a scan, which is
+// as good.
+func indexed(ctx context.Context, in *format.Input, of format.Scanned, from *beside.Finder) (format.File, error) {
+	if from != nil {
+		want := index.For(in.File, of, in.How)
+		if x, _ := from.Find(ctx, in.Storage, in.Profile, in.File, want); x != nil {
+			if opened, err := x.Open(of, want); err == nil {
+				return opened, nil
+			}
+		}
+	}
+	return scanned(ctx, in, of)
 }
 
 // Scan makes the index of a file, by reading all of it. Errors name the file.
@@ -143,11 +166,11 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 		return nil, errors.New("it begins as a tar archive does, but for the checksum of its first header: it is " +
 			"damaged; write it again")
 	}
-	why := unclaimed(all, in.File.GetUri(), head, tail)
-	if isCut(head) {
-		return nil, errors.New(why + "; it begins as such a file does")
+	if name := cutOf(head); name != "" {
+		return nil, fmt.Errorf("it begins as %s does, but ends in %q: it was cut off or damaged; write it again",
+			name, tail[max(0, len(tail)-4):])
 	}
-	return nil, &UnclaimedError{why}
+	return nil, &UnclaimedError{unclaimed(all, in.File.GetUri(), head, tail)}
 }
 
 func rank(f format.Format, ending string) int {
@@ -179,10 +202,15 @@ func Names() (names []string) {
 	return names
 }
 
-// isCut reports whether a file whose end is that of no format begins as those do that are known by their end.
-func isCut(head []byte) bool {
-	return slices.ContainsFunc([]string{"PAR1", "PARE", "ARROW1"},
-		func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })
+// cutOf is the format that a file begins as, of those that are known by their end, which it does not have; "" if it
+// begins as none.
+func cutOf(head []byte) string {
+	for _, f := range []struct{ name, magic string }{{"Parquet", "PAR1"}, {"Parquet", "PARE"}, {"Arrow", "ARROW1"}} {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // UnclaimedError says of a file that it is of none of the formats, and what it seems to be.
@@ -212,6 +240,8 @@ func unclaimed(all []format.Format, uri string, head, tail []byte) string {
 	switch {
 	case len(tail) == 0:
 		why = "the file is empty"
+	case bytes.HasPrefix(head, []byte("\x93NUMPY")):
+		return why + "; it begins as NumPy's array does: if it holds ids of tokens, say so by dataset.format: tokens"
 	case other != "" && !storage.IsText(uri):
 		return why + "; it begins as " + other + " does, which is not read"
 	case bytes.HasSuffix(tail, []byte("\xff\xff\xff\xff\x00\x00\x00\x00")):
@@ -243,7 +273,6 @@ func otherFormat(head []byte) string {
 		{"a SequenceFile of Hadoop", "SEQ"},
 		{"an RCFile of Hive", "RCF"},
 		{"HDF5", "\x89HDF\r\n"},
-		{"NumPy's array", "\x93NUMPY"},
 		{"SQLite", "SQLite format 3\x00"},
 		{"a zip archive", "PK\x03\x04"},
 		{"a file of bzip2", "BZh"},

@@ -26,11 +26,12 @@ func TestFilesOfNoFormat(t *testing.T) {
 		{"part-00000.gz", string(recordstest.Gzip([]byte("1,2\n"))), "compressed by gzip, and what it holds is of no format that is known by its front: name it by dataset.format", true},
 		{"part-00000.gz", "\x1f\x8b\x00" + long, "gzip: invalid header: the file is damaged", false},
 		{"part-00000.gz", string(flipped), "the file is damaged", false},
+		{"000.npy", "\x93NUMPY" + long, "say so by dataset.format: tokens", true},
 		{"LICENSE", "As is.\n", "`penstock convert`", true},
 		{"LICENSE", "As is.\n", "of no format that is read: it ends in", true},
 		{"x", "\x00\x01", "another format, or was cut off", true},
-		{"000000_0", "PAR1" + long, "it begins as such a file does", false},
-		{"a.arrow", "ARROW1\x00\x00" + long, "not Arrow", false},
+		{"000000_0", "PAR1" + long, "begins as Parquet does, but ends in \"xxxx\": it was cut off or damaged; write it again", false},
+		{"a.arrow", "ARROW1\x00\x00" + long, "begins as Arrow does", false},
 	} {
 		one := &filetest.One{URI: "s3://bucket/" + c.name, Data: []byte(c.data)}
 		_, err := formats.Load(t.Context(), one, "", one.File(), nil)

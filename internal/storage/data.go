@@ -70,7 +70,11 @@ func dataEndings(of func(format string) bool) string {
 func dataAs(how *pb.Format) Kind {
 	is := func(format string) bool { return isNamed(how.GetName(), format) }
 	if !slices.ContainsFunc(formats(), func(f named) bool { return is(f.format) }) {
-		return data() // what reads the files says that there is no such format
+		all := data()
+		if how.GetName() != "" {
+			all.Together = nil // what reads the files says that there is no such format
+		}
+		return all
 	}
 	return Kind{
 		Ends: dataEndings(is) + " or in that of no format",
@@ -78,7 +82,8 @@ func dataAs(how *pb.Format) Kind {
 		Spare: func(uri string) bool {
 			return FormatOf(uri) == "" && !isBeside(uri, how)
 		},
-		Bare: true, NotEmpty: true,
+		Beside: func(uri string) bool { return isBeside(uri, how) },
+		Bare:   true, NotEmpty: true,
 	}
 }
 

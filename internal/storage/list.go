@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,8 @@ type Kind struct {
 	Bare bool
 	// Spare are files that a directory stands for where it has none that Has reports; nil: there are none.
 	Spare func(uri string) bool
+	// Beside reports whether a file says where records of others are: it is left out, and not told of; nil: none does.
+	Beside func(uri string) bool
 	// NotEmpty: neither a directory nor a glob stands for files without bytes.
 	NotEmpty bool
 }
@@ -37,7 +40,7 @@ type Kind struct {
 func data() Kind {
 	return Kind{
 		Ends: DataEndings(), Has: func(uri string) bool { return FormatOf(uri) != "" }, Together: oneFormat,
-		Bare: true, NotEmpty: true,
+		Beside: func(uri string) bool { return isBeside(uri, nil) }, Bare: true, NotEmpty: true,
 	}
 }
 
@@ -127,6 +130,9 @@ func Canonical(uri string) (string, error) {
 	switch {
 	case uri == "":
 		return "", errors.New("a URI is empty; name a directory, a glob or a file")
+	case strings.HasPrefix(uri, "pipe:"):
+		return "", errors.New("pipe: is not read, as it has no places to go on from; name the files themselves, such as " +
+			"s3://bucket/shards-{000000..000099}.tar")
 	case !ok:
 		return file.URI(uri)
 	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged
@@ -411,7 +417,11 @@ func (l *listing) pass(met fate, base, uri string) {
 	l.cost.others++
 }
 
-// leave tells of a name that is left out. What lies in one hidden directory is told of once.
+// ours is the hidden directory of what Penstock writes beside data, such as indexes.
+const ours = "_penstock"
+
+// leave tells of a name that is left out. What lies in one hidden directory is told of once, and of what lies beside
+// data and is read with it, or is Penstock's own, nothing is told.
 func (l *listing) leave(met fate, base, uri string) {
 	left := &l.others.Left
 	if met == hidden {
@@ -420,9 +430,13 @@ func (l *listing) leave(met fate, base, uri string) {
 			return
 		}
 		l.hidden, uri = level, level
+		if path.Base(level) == ours {
+			return
+		}
 	}
 	switch {
 	case met == unasked || l.left.again(uri):
+	case met == foreign && l.kind.Beside != nil && l.kind.Beside(uri):
 	case met == foreign:
 		left.Foreign.Add(uri)
 	case met == empty:

@@ -110,3 +110,10 @@ func TestBracesOfOneFile(t *testing.T) {
 		t.Error("a file of two names is not found")
 	}
 }
+
+// TestPipes: a command that prints a file, as WebDataset has them, is not taken for the name of a file on disk.
+func TestPipes(t *testing.T) {
+	if uri, err := storage.Canonical("pipe:cat x.tar"); err == nil || !strings.Contains(err.Error(), "pipe: is not read") {
+		t.Errorf("%s, %v", uri, err)
+	}
+}

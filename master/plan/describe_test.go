@@ -129,4 +129,9 @@ func TestWhatResumingCosts(t *testing.T) {
 	if *d.Resume != want {
 		t.Errorf("resuming costs %+v, want %+v", *d.Resume, want)
 	}
+	var told strings.Builder
+	check(t, d.WriteText(&told))
+	if out := told.String(); strings.Count(out, "\nextents ") != 1 || !strings.Contains(out, "\nresuming  6 ") {
+		t.Error(out)
+	}
 }

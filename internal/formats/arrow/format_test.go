@@ -126,7 +126,7 @@ func TestDamage(t *testing.T) {
 	}{
 		"a stream":              {stream.Bytes(), "stream format, which is not read: write it as a file"},
 		"headers on each other": {onEachOther(good), "lie on each other"},
-		"cut short":             {good[:len(good)-20], "not Arrow: it ends in"},
+		"cut short":             {good[:len(good)-20], "begins as Arrow does, but ends in"},
 		"no more than its end":  {good[len(good)-10:], "it is damaged"},
 	} {
 		if _, err := load(t, c.data); err == nil || !strings.Contains(err.Error(), c.want) ||

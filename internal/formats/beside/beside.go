@@ -267,7 +267,8 @@ func Split(uri string) (dir, name string) {
 	return uri[:i], uri[i:]
 }
 
-// Write writes a pack for a directory. One of the same bytes that is there is as good.
+// Write writes a pack for a directory. One of the same bytes that is there is as good, and one that is damaged is
+// replaced.
 func Write(ctx context.Context, st *storage.Store, profile, dir string, pack []byte) error {
 	uri := dir + Folder + index.PackName(pack)
 	u, err := st.Begin(ctx, profile, uri)
@@ -283,7 +284,28 @@ func Write(ctx context.Context, st *storage.Store, profile, dir string, pack []b
 		return errors.Join(err, u.Abandon(ctx))
 	}
 	if _, err = st.Finish(ctx, profile, pending); errors.Is(err, fs.ErrExist) {
-		return u.Abandon(ctx)
+		return errors.Join(u.Abandon(ctx), repair(ctx, st, profile, uri, pack))
 	}
 	return err
+}
+
+// repair writes a pack in place of one that does not have its bytes.
+func repair(ctx context.Context, st *storage.Store, profile, uri string, pack []byte) error {
+	found, err := st.List(ctx, profile, []string{storage.Quote(uri)})
+	if err != nil {
+		return err
+	}
+	if there := found[0]; there.GetSize() == int64(len(pack)) {
+		data := make([]byte, len(pack))
+		if err := st.ReadAt(ctx, profile, there, data, 0); err != nil {
+			return err
+		}
+		if bytes.Equal(data, pack) {
+			return nil
+		}
+	}
+	if _, err := st.Put(ctx, profile, uri, bytes.NewReader(pack), int64(len(pack))); err != nil {
+		return fmt.Errorf("%w; it is damaged: remove it, and run `penstock index` again", err)
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestInABucket: what is written beside data in a bucket is found, and in no listing of the data. Only a profile that
-// lists the place may write, and the same pack may be written twice.
+// lists the place may write, and the same pack may be written twice; it replaces a damaged one.
 func TestInABucket(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	m.Setenv(t)
@@ -58,6 +58,13 @@ func TestInABucket(t *testing.T) {
 	other.ETag = "of a later version"
 	if find(other) != nil {
 		t.Error("the index is found for another version of the file")
+	}
+	for _, damaged := range [][]byte{{}, append(bytes.Clone(pack[:len(pack)-1]), pack[len(pack)-1]^1)} {
+		m.Put(t, "data", "logs/"+beside.Folder+index.PackName(pack), damaged)
+		check(t, beside.Write(t.Context(), st, "writes", "s3://data/logs/", pack))
+		if find(of) == nil {
+			t.Errorf("a pack of %d damaged bytes is not replaced", len(damaged))
+		}
 	}
 	if again, err := st.List(t.Context(), "reads", []string{"s3://data/logs/"}); err != nil || len(again) != 1 {
 		t.Errorf("the data are %v: %v", again, err)
