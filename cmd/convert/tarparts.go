@@ -39,7 +39,7 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 	documents := map[string]*document{}
 	for i, c := range l.columns {
 		f := c.field
-		if f.Name == tar.Key && isText(f.Type) {
+		if namesSamples(f) {
 			out.key = i
 			continue
 		}
@@ -70,6 +70,9 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 	}
 	return out, nil
 }
+
+// namesSamples reports whether a column is that of samples' names.
+func namesSamples(f arrow.Field) bool { return f.Name == tar.Key && isText(f.Type) }
 
 // tarName is the name of the part that a column is, or of a field of one: one that says its type.
 func tarName(f arrow.Field) (string, error) {
