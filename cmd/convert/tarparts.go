@@ -154,11 +154,19 @@ func partEncoder(name string, t arrow.DataType, column int) func(rec arrow.Recor
 
 // wordsOf are a value as text.
 func wordsOf(a arrow.Array, row int) ([]byte, error) {
-	if a, ok := a.(*array.Uint64); ok && a.Value(row) > math.MaxInt64 {
-		return nil, fmt.Errorf("%d is beyond int64, which readers take: write Parquet", a.Value(row))
+	if err := withinInt64(a, row); err != nil {
+		return nil, err
 	}
 	text, err := textInstead(a, row)
 	return []byte(text), err
+}
+
+// withinInt64 refuses a whole number that readers of text do not take.
+func withinInt64(a arrow.Array, row int) error {
+	if a, ok := a.(*array.Uint64); ok && a.Value(row) > math.MaxInt64 {
+		return fmt.Errorf("%d is beyond int64, which readers take: write Parquet", a.Value(row))
+	}
+	return nil
 }
 
 // rawBytes are a value's bytes, as they are.

@@ -86,6 +86,11 @@ func TestJSONOf(t *testing.T) {
 	}{
 		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, null, -2]", out: "[1.5,null,-2.0]"},
 		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, \"NaN\"]", fails: "it is NaN, which JSON has not"},
+		{typ: list(arrow.PrimitiveTypes.Uint64), in: `["9223372036854775807", 0]`, out: "[9223372036854775807,0]"},
+		{
+			typ: list(arrow.PrimitiveTypes.Uint64), in: `["9223372036854775808"]`,
+			fails: "9223372036854775808 is beyond int64, which readers take",
+		},
 		{typ: list(list(arrow.PrimitiveTypes.Int64)), in: "[[1], [], null]", out: "[[1],[],null]"},
 		{typ: list(arrow.BinaryTypes.String), in: `["a\"<é"]`, out: `["a\"\u003cé"]`},
 		{typ: list(arrow.BinaryTypes.String), in: `["abc"]`, fails: "is no UTF-8", invalidate: true},
