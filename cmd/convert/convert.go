@@ -253,6 +253,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
+	in.notes = append(in.notes, unseen(&o, src)...)
 	from := src
 	defer func() { src.close() }()
 	if o.Verify {

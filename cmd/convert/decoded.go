@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 
@@ -176,6 +177,28 @@ func chosen(columns []spec.Column, names []string) ([]spec.Column, error) {
 		out = append(out, columns[i])
 	}
 	return out, nil
+}
+
+// seenInFronts are the formats of which only a file's front tells which columns there are, and how specs call them.
+func seenInFronts() map[string]string {
+	return map[string]string{"JSON lines": "jsonl", "WebDataset": "webdataset", "TFRecord": "tfrecord"}
+}
+
+// unseen tells of columns that files may have behind their fronts; nothing: there are none, or they are chosen.
+func unseen(o *Options, src source) []string {
+	d, ok := src.(*decoded)
+	if !ok || len(o.Columns) > 0 {
+		return nil
+	}
+	name := seenInFronts()[d.format]
+	if name == "" || !slices.ContainsFunc(d.in.files, func(f *pb.File) bool {
+		return f.GetSize() > format.Head || len(storage.Uncompressed(f.GetUri())) < len(f.GetUri())
+	}) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the columns are those that the fronts of files show, about their first %s: one that is "+
+		"only behind them is left out, unless --format declares it, as in '{name: %s, columns: {late: int64}}'",
+		humanize.IBytes(format.Head), name)}
 }
 
 // nextFile opens the next file, or returns errEnd.

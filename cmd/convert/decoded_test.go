@@ -86,6 +86,26 @@ func withoutMeta(t *testing.T, twin string) (string, []string) {
 	return to.Name(), names
 }
 
+// TestLateColumns: a column behind the front of a file is told of, and is there if it is declared.
+func TestLateColumns(t *testing.T) {
+	short := write(t, "short.jsonl", `{"a": 1}`+"\n"+`{"late": 2}`)
+	if r := run(t, Options{Inputs: []string{short}}); len(r.Notes) > 0 || len(r.Columns) != 2 {
+		t.Errorf("of a file that is its front: %+v", r)
+	}
+	long := Options{Inputs: []string{write(t, "long.jsonl", strings.Repeat(`{"a": 1}`+"\n", 50_000)+`{"late": 2}`)}}
+	r := run(t, long)
+	if len(r.Columns) != 1 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "'{name: jsonl, columns: {late: int64}}'") {
+		t.Errorf("%+v", r)
+	}
+	long.Format = &pb.Format{Name: "jsonl", Columns: map[string]string{"late": "int64"}}
+	rows := table(t, run(t, long).Files...)
+	expect(t, []string{rows[0], rows[1], rows[len(rows)-1]}, "a int64, late int64", "1|(null)", "(null)|2")
+	long.Columns = []string{"a"}
+	if r := run(t, long); len(r.Notes) > 0 {
+		t.Errorf("of chosen columns: %q", r.Notes)
+	}
+}
+
 // TestDecodedColumns: files that differ have the columns of all of them, as sessions have.
 func TestDecodedColumns(t *testing.T) {
 	dir := t.TempDir()

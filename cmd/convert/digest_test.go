@@ -74,7 +74,7 @@ func inReverse() *Order {
 }
 
 // TestWorkOf: an unfinished conversion to Parquet is the same, whether its format was said or not, and as of when there
-// was no other.
+// was no other. One to a format whose layout changed is another.
 func TestWorkOf(t *testing.T) {
 	in := &inputs{}
 	plain, said := workOf(Options{}, in), workOf(Options{To: "parquet"}, in)
@@ -87,5 +87,10 @@ func TestWorkOf(t *testing.T) {
 	}
 	if plain != said || read == plain || workOf(Options{To: "mds"}, in) == plain {
 		t.Error(plain, said, read)
+	}
+	for to, want := range map[string]int{"": 1, "parquet": 1, "arrow": 1, "mds": 1, "jsonl": 2, "tar": 2} {
+		if got := workVersion(to); got != want {
+			t.Errorf("conversions to %q are of version %d, not %d", to, got, want)
+		}
 	}
 }

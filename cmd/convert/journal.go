@@ -119,8 +119,14 @@ func partName(n int, ending string) string {
 	return fmt.Sprintf("part-%05d%s", n, ending)
 }
 
-// workVersion changes when the same command would make other rows or files.
-const workVersion = 1
+// workVersion changes for a format when the same command would make other rows or files of it.
+func workVersion(to string) int {
+	switch to {
+	case "jsonl", "tar":
+		return 2
+	}
+	return 1
+}
 
 // workOf is the digest of what decides an output: the inputs as they lie there, and the options.
 func workOf(o Options, in *inputs) string {
@@ -133,7 +139,7 @@ func workOf(o Options, in *inputs) string {
 		Inputs  []input
 		Options Options
 		Format  []byte `json:",omitempty"`
-	}{Version: workVersion, Options: o}
+	}{Version: workVersion(o.To), Options: o}
 	if what.Options.To == outputFormats()[0].name {
 		what.Options.To = "" // as before there were others
 	}

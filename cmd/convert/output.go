@@ -82,7 +82,7 @@ func apart(o Options) error {
 			return err
 		}
 		found := storage.Finds(in, out+"/"+path.Join(o.anyFolder(), partName(0, o.ending())))
-		if dir, local := strings.CutPrefix(in, file.Scheme); local && !strings.ContainsAny(in, `*?[\`) {
+		if dir, local := strings.CutPrefix(in, file.Scheme); local && storage.Fixed(in) == in {
 			to, local := strings.CutPrefix(out, file.Scheme)
 			found = local && inside(to, dir) && !inside(dir, to)
 		}

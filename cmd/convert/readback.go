@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/formats/tar"
 )
 
 // Formats other than Parquet and Arrow do not keep all types: JSON has no dates, and MDS no structs. To verify what was
@@ -52,7 +51,7 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 		}
 		r.fields, r.values = append(r.fields, f), append(r.values, values)
 	}
-	if o.To != "tar" {
+	if o.To == "jsonl" {
 		r.columns = nil // there are no others
 	}
 	return r, nil
@@ -62,9 +61,14 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Array) (arrow.Array, error), error) {
 	if to == asMDS {
 		of, values := mdsAsRead(f.Type)
+		r.columns = append(r.columns, f.Name)
 		return arrow.Field{Name: f.Name, Type: of, Nullable: true}, values, nil
 	}
-	if to == "tar" && f.Name != tar.Key {
+	if to == "tar" && namesSamples(f) {
+		r.columns = append(r.columns, f.Name)
+		return f, nil, nil
+	}
+	if to == "tar" {
 		name, err := tarName(f)
 		if err != nil {
 			return f, nil, err
@@ -76,10 +80,6 @@ func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Arra
 		of = arrow.BinaryTypes.Binary
 	}
 	values := func(a arrow.Array) (arrow.Array, error) { return retyped(a, of) }
-	if f.Name == tar.Key && to == "tar" {
-		r.columns = append(r.columns, f.Name)
-		return f, nil, nil
-	}
 	return arrow.Field{Name: f.Name, Type: of, Nullable: true}, values, r.declare(f.Name, of, 0, false)
 }
 

@@ -76,3 +76,13 @@ func TestVerifyOtherFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyKeys: a column of samples' names is read back as the names, and numbers of that name as a part.
+func TestVerifyKeys(t *testing.T) {
+	for _, text := range []string{"__key__,a\nx,1\ny,2\n", "__key__,a\n7,1\n8,2\n"} {
+		o := Options{Inputs: []string{write(t, "a.csv", text)}, To: "tar", Verify: true}
+		if r := run(t, o); !r.Verified || r.Rows != 2 {
+			t.Errorf("%q: %+v", text, r)
+		}
+	}
+}

@@ -109,7 +109,7 @@ func TestOutputAndInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, Options{Inputs: []string{"one.parquet"}, Output: "real/a", Overwrite: true}, "lies in the output")
-	for _, inputs := range []string{"real", "link/", "re*/**"} {
+	for _, inputs := range []string{"real", "link/", "re*/**", "{real,real}/"} {
 		fails(t, Options{Inputs: []string{inputs}, Output: "real/new"}, "real/new lies in the input", "twice")
 	}
 	fails(t, Options{Inputs: []string{"real/a"}, Output: "link/a/new.parquet"}, "lies in the input")

@@ -39,7 +39,7 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 	documents := map[string]*document{}
 	for i, c := range l.columns {
 		f := c.field
-		if f.Name == tar.Key && isText(f.Type) {
+		if namesSamples(f) {
 			out.key = i
 			continue
 		}
@@ -70,6 +70,9 @@ func tarLayoutOf(l *layout) (*tarLayout, error) {
 	}
 	return out, nil
 }
+
+// namesSamples reports whether a column is that of samples' names.
+func namesSamples(f arrow.Field) bool { return f.Name == tar.Key && isText(f.Type) }
 
 // tarName is the name of the part that a column is, or of a field of one: one that says its type.
 func tarName(f arrow.Field) (string, error) {
@@ -151,11 +154,19 @@ func partEncoder(name string, t arrow.DataType, column int) func(rec arrow.Recor
 
 // wordsOf are a value as text.
 func wordsOf(a arrow.Array, row int) ([]byte, error) {
-	if a, ok := a.(*array.Uint64); ok && a.Value(row) > math.MaxInt64 {
-		return nil, fmt.Errorf("%d is beyond int64, which readers take: write Parquet", a.Value(row))
+	if err := withinInt64(a, row); err != nil {
+		return nil, err
 	}
 	text, err := textInstead(a, row)
 	return []byte(text), err
+}
+
+// withinInt64 refuses a whole number that readers of text do not take.
+func withinInt64(a arrow.Array, row int) error {
+	if a, ok := a.(*array.Uint64); ok && a.Value(row) > math.MaxInt64 {
+		return fmt.Errorf("%d is beyond int64, which readers take: write Parquet", a.Value(row))
+	}
+	return nil
 }
 
 // rawBytes are a value's bytes, as they are.

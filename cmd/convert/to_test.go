@@ -86,6 +86,11 @@ func TestJSONOf(t *testing.T) {
 	}{
 		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, null, -2]", out: "[1.5,null,-2.0]"},
 		{typ: list(arrow.PrimitiveTypes.Float64), in: "[1.5, \"NaN\"]", fails: "it is NaN, which JSON has not"},
+		{typ: list(arrow.PrimitiveTypes.Uint64), in: `["9223372036854775807", 0]`, out: "[9223372036854775807,0]"},
+		{
+			typ: list(arrow.PrimitiveTypes.Uint64), in: `["9223372036854775808"]`,
+			fails: "9223372036854775808 is beyond int64, which readers take",
+		},
 		{typ: list(list(arrow.PrimitiveTypes.Int64)), in: "[[1], [], null]", out: "[[1],[],null]"},
 		{typ: list(arrow.BinaryTypes.String), in: `["a\"<é"]`, out: `["a\"\u003cé"]`},
 		{typ: list(arrow.BinaryTypes.String), in: `["abc"]`, fails: "is no UTF-8", invalidate: true},
@@ -175,6 +180,10 @@ func TestToErrors(t *testing.T) {
 		{Options{To: "tar", Inputs: []string{write(t, "f.csv", "json\nx\n")}}, "as json.txt it would be a field of JSON"},
 		{Options{To: "tar", Inputs: []string{write(t, "g.csv", "__key__,a\nx,1\nx,2\n")}}, `row 1: its __key__, "x"`},
 		{Options{To: "tar", Inputs: []string{write(t, "h.csv", "__key__,a\nx.y,1\n")}}, `row 0: its __key__, "x.y"`},
+		{Options{To: "tar", Inputs: []string{write(t, "k.csv", "__key__,a\nx/y,1\n./z,1\n/b,1\n")}}, `row 2: its __key__, "/b"`},
+		{Options{To: "tar", Inputs: []string{write(t, "l.csv", "__key__,a\n.../x,1\n../a,1\n")}}, `row 1: its __key__, "../a"`},
+		{Options{To: "tar", Inputs: []string{write(t, "m.csv", "__key__,a\nx/../../a,1\n")}}, "outside of its folder"},
+		{Options{To: "tar", Inputs: []string{write(t, "n.csv", "__key__,a\nx/./a,1\n")}}, `row 0: its __key__, "x/./a"`},
 		{Options{To: "tar", Inputs: []string{write(t, "i.csv", "json.a,json.a.b\n1,1\n")}}, `column "json.a.b"`},
 		{Options{To: "tar", Inputs: []string{write(t, "j.csv", "x.txt\na\n")}, Columns: []string{"x.txt:binary"}}, "it has bytes"},
 		{Options{To: "jsonl", Inputs: []string{write(t, "b.csv", "b\nx\n")}, Columns: []string{"b:binary"}}, "column b: it has bytes"},

@@ -119,7 +119,7 @@ func numberOf(a arrow.Array, row int) ([]byte, error) {
 		return []byte(text), nil
 	}
 	if id := a.DataType().ID(); id == arrow.BOOL || arrow.IsInteger(id) {
-		return []byte(text), nil
+		return []byte(text), withinInt64(a, row)
 	}
 	return textAsJSON(text)
 }

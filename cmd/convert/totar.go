@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -94,6 +97,10 @@ func (e *tarEncoder) keyOf(rec arrow.Record, row int) (string, error) {
 		return "", fmt.Errorf("its %s, %q, cannot name files of a sample: leave the column out, and rows are numbered",
 			webdataset.Key, short(text))
 	}
+	if leaves(text) {
+		return "", fmt.Errorf("its %s, %q, would name files outside of its folder once the tar is unpacked: use names "+
+			"that do not begin with a slash, and have no . or .. between slashes", webdataset.Key, short(text))
+	}
 	hash := maphash.String(e.seed, text)
 	if e.keys[hash] {
 		return "", fmt.Errorf("its %s, %q, is that of another row of the file: leave the column out, and rows are "+
@@ -101,6 +108,14 @@ func (e *tarEncoder) keyOf(rec arrow.Record, row int) (string, error) {
 	}
 	e.keys[hash] = true
 	return text, nil
+}
+
+// leaves reports whether a name may lie outside of the folder that a tar is unpacked to. Names that begin with ./ are
+// those of whole folders, as tar writes them.
+func leaves(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.TrimPrefix(name, "./"), "/"), func(level string) bool {
+		return level == "." || level == ".."
+	}) || path.IsAbs(name)
 }
 
 func (e *tarEncoder) end() error {
