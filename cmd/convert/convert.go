@@ -32,7 +32,8 @@ type Options struct {
 	// for the files that match, as in datasets. Files of Parquet, Arrow and text have the same columns. Those of others
 	// have the columns that a session would see.
 	Inputs []string `json:"-"`
-	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then text is read as sessions do.
+	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then folders stand for the files
+	// that sessions read of them, and text is read as sessions do.
 	Format *pb.Format `json:"-"`
 	// SkipRows is how many rows that cannot be decoded are left out at most, of formats of which sessions can do so.
 	SkipRows int64 `json:",omitempty"`

@@ -109,6 +109,61 @@ func TestDecodedColumns(t *testing.T) {
 	expect(t, r.Columns, "late: list<item: list<item: int64, nullable>, nullable>", "n: float64")
 }
 
+// TestFormatChoosesFiles: a folder whose format is named stands for the files that sessions read of it.
+func TestFormatChoosesFiles(t *testing.T) {
+	for _, tt := range []struct {
+		files map[string]string
+		how   *pb.Format
+		want  []string
+		notes int
+	}{
+		{
+			map[string]string{"a.csv": "x\n1\n", "b.csv": "", "c.jsonl": `{"x": 5}`, "000_0": "x\n2\n"},
+			&pb.Format{Name: "csv"},
+			[]string{"x int64", "2", "1"},
+			2,
+		},
+		{
+			map[string]string{"000_0": "x\n2\n", "a.dat": "x\n3\n", "b.idx": "?"},
+			&pb.Format{Name: "csv"},
+			[]string{"x int64", "2", "3"},
+			1,
+		},
+		{
+			map[string]string{"a.bin": "\x01\x00\x02\x00\x03\x00", "a.bin.docs": "\x03" + strings.Repeat("\x00", 7)},
+			&pb.Format{Name: "tokens", Options: map[string]*pb.Value{
+				"dtype": textValue("uint16"), "documents": textValue("*.docs"),
+			}},
+			[]string{"tokens list<list: uint16, nullable>", "[1,2,3]"},
+			1,
+		},
+	} {
+		dir := t.TempDir()
+		for name, text := range tt.files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := run(t, Options{Inputs: []string{dir}, Format: tt.how, Verify: true})
+		expect(t, table(t, r.Files...), tt.want...)
+		if len(r.Notes) != tt.notes {
+			t.Errorf("%v: notes %q", tt.files, r.Notes)
+		}
+	}
+}
+
+// TestVerifyNoRows: an output without rows, and thus without bytes, is read back, though a glob leaves out such files.
+func TestVerifyNoRows(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "q[1]")
+	if r := run(t, Options{
+		Inputs: []string{write(t, "a.csv", "x\n")}, To: "jsonl", Output: out, Verify: true,
+	}); !r.Verified || r.Bytes != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func textValue(text string) *pb.Value { return &pb.Value{Kind: &pb.Value_Text{Text: text}} }
+
 // TestSkipRows: rows that cannot be decoded are left out and counted, also by a run that goes on.
 func TestSkipRows(t *testing.T) {
 	var lines []string
