@@ -58,11 +58,11 @@ type Options struct {
 	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
 	// data it is an error, unless Header says that it does name them, or its layout is a preset's.
 	NoHeader, Header bool
-	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
-	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
-	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and
-	// timestamp[ns]. A preset's name alone (criteo) stands for its columns, and for NoHeader. Of files that workers'
-	// decoders read, they are the names of those that are wanted.
+	// Columns are the names of those that are wanted, or declares columns of text files, as "name:type". Without a
+	// header these are all columns in their order (default: col_0, col_1, ...), of which those without a type have it
+	// inferred; with one, any of them, and the others stay. Types are bool, int32, int64, float32, float64, string,
+	// binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and timestamp[ns]. A preset's name
+	// alone (criteo) stands for its columns, and for NoHeader.
 	Columns []string
 	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
 	Hex []string

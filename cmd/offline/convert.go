@@ -62,6 +62,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert 'events/*.jsonl.gz' --out events --format '{name: jsonl, columns: {score: float32}}'
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
+  penstock convert log.csv --out scores.parquet --columns score,user
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
@@ -111,8 +112,8 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
 			"like data")
 	flags.StringSliceVar(&o.Columns, "columns", nil,
-		"columns as name:type (bool, int32, int64, float32, float64, string, binary, hex, date, timestamp, "+
-			"timestamp[ns]), or a preset: criteo; of files that are no tables of text, names of those that are wanted")
+		"names of the columns that are wanted; of text files also types, as name:type (bool, int32, int64, float32, "+
+			"float64, string, binary, hex, date, timestamp, timestamp[ns]), which keep all columns, or a preset: criteo")
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
