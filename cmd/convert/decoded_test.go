@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,11 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 )
 
 const others = "../../internal/formats/filetest/others"
@@ -148,6 +153,41 @@ func TestFormatChoosesFiles(t *testing.T) {
 		expect(t, table(t, r.Files...), tt.want...)
 		if len(r.Notes) != tt.notes {
 			t.Errorf("%v: notes %q", tt.files, r.Notes)
+		}
+	}
+}
+
+// TestIndexBeside: a file that has an index is not scanned, and its rows are the same, also behind those of an earlier run.
+func TestIndexBeside(t *testing.T) {
+	const rows = 100_000
+	var text []byte
+	for i := range rows {
+		text = fmt.Appendf(text, "{\"n\": %d}\n", i)
+	}
+	o := Options{Inputs: []string{write(t, "a.jsonl", string(text))}, Store: newStore(t)}
+	in, err := find(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scanned := range []bool{true, false} {
+		src := must(openDecoded(t.Context(), o, &in))
+		defer src.close()
+		if err := goOn(t.Context(), src, &progress{files: []finished{{After: place{Row: rows - 2}}}}); err != nil {
+			t.Fatal(err)
+		}
+		rec := must(src.next(t.Context(), rows))
+		if got := fmt.Sprint(rec.Column(0)); got != "[99998 99999]" || src.part.scanned != scanned {
+			t.Errorf("%s; scanned: %v", got, src.part.scanned)
+		}
+		if _, err := src.next(t.Context(), 1); !errors.Is(err, errEnd) {
+			t.Error(err)
+		}
+		of := must(src.cache.Load(t.Context(), o.Store, "", in.files[0], nil, nil, nil)).(format.Scanned)
+		x := must(formats.Scan(t.Context(), &format.Input{Storage: o.Store, File: in.files[0]}, of))
+		dir, name := beside.Split(in.files[0].GetUri())
+		pack := index.Pack([]index.Packed{{Name: name, Index: x.Bytes()}})
+		if err := beside.Write(t.Context(), o.Store, "", dir, pack); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

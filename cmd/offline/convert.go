@@ -112,8 +112,9 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
 			"like data")
 	flags.StringSliceVar(&o.Columns, "columns", nil,
-		"names of the columns that are wanted; of text files also types, as name:type (bool, int32, int64, float32, "+
-			"float64, string, binary, hex, date, timestamp, timestamp[ns]), which keep all columns, or a preset: criteo")
+		"names of the columns that are wanted; of text files also types, as name:type (bool, int32, int64, "+
+			"float32, float64, string, binary, hex, date, timestamp, timestamp[ns]), which keep all columns, "+
+			"or a preset: criteo")
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
