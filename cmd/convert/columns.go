@@ -210,5 +210,5 @@ func delimiter(option, file string) (byte, error) {
 	case ".tsv", ".tab":
 		return '\t', nil
 	}
-	return 0, errors.New("the file's name does not tell its delimiter; give --delimiter")
+	return 0, errors.New("the file's name does not tell its delimiter; give --delimiter, such as tab or ';'")
 }

@@ -119,13 +119,6 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 	return d, nil
 }
 
-// noTable refuses what is said of tables of text only, but for the names of columns.
-func (o *Options) noTable() error {
-	text := *o
-	text.Columns = nil
-	return text.noText()
-}
-
 // describe looks at all files, and merges their columns as sessions do.
 func (d *decoded) describe(ctx context.Context) ([]spec.Column, error) {
 	parts := make([]spec.FileSchema, len(d.in.files))

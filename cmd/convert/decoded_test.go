@@ -244,7 +244,12 @@ func TestDecodedErrors(t *testing.T) {
 	}{
 		{"a.jsonl", "{\"n\": 1}\n{\"n\": \"x\"}\n", Options{}, "column n cannot be converted: it is of several types"},
 		{"a.jsonl", "{\"n\": 1}\n", Options{Columns: []string{"m"}}, "there is no column m; there are n"},
-		{"a.jsonl", "{\"n\": 1}\n", Options{Delimiter: ";"}, "are for text inputs"},
+		{"a.jsonl", "{\"n\": 1}\n", Options{Delimiter: ";"}, "--delimiter is for tables of text"},
+		{
+			"a.csv", "a\n1\n",
+			Options{Format: &pb.Format{Name: "CSV"}, NoHeader: true, Nulls: []string{"NA"}},
+			"--null and --no-header are not read beside --format csv",
+		},
 		{"a.tfrecord", "\x01", Options{}, "a.tfrecord"},
 		{"a.dat", "a,b\n", Options{}, "a.dat: neither its name nor its bytes tell its format: give --format"},
 		{"a.csv", "a\n1\n", Options{Format: &pb.Format{Name: "orc"}}, `no format "orc"`},

@@ -95,13 +95,15 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"format of the inputs, as a spec's dataset.format: jsonl, or '{name: csv, delimiter: \";\"}' "+
 			"(default: by their names)")
 	flags.Int64Var(&o.SkipRows, "skip-rows", 0,
-		"rows that cannot be decoded, which are left out at most; for formats of records (default: none)")
+		"rows that cannot be decoded, which are left out at most; of records, and of text with "+
+			"--format csv (default: none)")
 	flags.StringVar(&o.Compression, "compression", "", "compression of shards of MDS: zstd or none (default: none)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
-		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+		"delimiter of text files, such as tab (default: a tab for .tsv, a comma for .csv; "+
+			"of .txt it must be given)")
 	flags.StringVar(&o.Quote, "quote", "", "quote of text files, or none (default: \")")
 	flags.StringSliceVar(&o.Nulls, "null", nil,
 		"texts that stand for no value in text files, such as NA,\\N; an empty field always does")
