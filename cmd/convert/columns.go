@@ -101,7 +101,8 @@ func fromHeader(declared, header []string) ([]textColumn, error) {
 		return wanted, nil
 	}
 	return nil, fmt.Errorf("--columns names %s without a type, which chooses columns, and others with one, which "+
-		"keeps all: give all a type or none; to do both, say types by --format, as in '{name: csv, columns: {%s: string}}'",
+		"keeps all: give all a type or none; to do both, say types by --format, as in '{name: csv, "+
+		"columns: {%s: string}}'",
 		wanted[0].name, wanted[0].name)
 }
 

@@ -52,7 +52,7 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 		}
 		r.fields, r.values = append(r.fields, f), append(r.values, values)
 	}
-	if o.To != "tar" {
+	if o.To == "jsonl" {
 		r.columns = nil // there are no others
 	}
 	return r, nil
@@ -62,6 +62,7 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Array) (arrow.Array, error), error) {
 	if to == asMDS {
 		of, values := mdsAsRead(f.Type)
+		r.columns = append(r.columns, f.Name) // not the fields of its JSON
 		return arrow.Field{Name: f.Name, Type: of, Nullable: true}, values, nil
 	}
 	if to == "tar" && f.Name != tar.Key {
