@@ -291,7 +291,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
-	if err := pump(ctx, o, src, l, out); err != nil {
+	if err := pump(ctx, o, &in, src, l, out); err != nil {
 		return r, err
 	}
 	left := skippedOf(from, out.done())
