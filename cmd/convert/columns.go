@@ -14,6 +14,7 @@ import (
 // textColumn is a column of text files.
 type textColumn struct {
 	name string
+	at   int // which field of a line it is
 	kind kind
 	// origin says where the kind comes from, for messages.
 	origin string
@@ -39,12 +40,15 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 	}
 	for i, c := range columns {
 		if slices.ContainsFunc(columns[:i], func(d textColumn) bool { return d.name == c.name }) {
-			return nil, fmt.Errorf(
-				"two columns are named %s; rename one in the header, or, if the first line is data, give --no-header",
-				c.name)
+			return nil, twoNamed(c.name)
 		}
 	}
 	return columns, useHex(o.Hex, columns)
+}
+
+func twoNamed(name string) error {
+	return fmt.Errorf(
+		"two columns are named %s; rename one in the header, or, if the first line is data, give --no-header", name)
 }
 
 // isData reports whether no field of a first line is a name: each is a number, a time, true, false or empty.
@@ -57,25 +61,49 @@ func isData(header []string) bool {
 	return slices.ContainsFunc(header, func(name string) bool { return name != "" })
 }
 
+// fromHeader makes the columns that a header names: those that are wanted, or all, some with their types.
 func fromHeader(declared, header []string) ([]textColumn, error) {
 	columns := make([]textColumn, len(header))
 	for i, name := range header {
-		if columns[i].name = name; name == "" {
+		columns[i] = textColumn{name: name, at: i}
+		if name == "" {
 			columns[i].name = fmt.Sprintf("col_%d", i)
 		}
 	}
+	var wanted []textColumn
 	for _, d := range declared {
 		c, err := parseDeclaration(d)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(columns, func(h textColumn) bool { return h.name == c.name })
+		same := func(h textColumn) bool { return h.name == c.name }
+		i := slices.IndexFunc(columns, same)
 		if i < 0 {
-			return nil, fmt.Errorf("column %s is declared, but the header has %s", c.name, some(header))
+			return nil, fmt.Errorf("--columns: there is no column %s; the header has %s", c.name, some(header))
 		}
-		columns[i] = c
+		c.at = i
+		if c.kind != unknown {
+			columns[i] = c
+			continue
+		}
+		switch {
+		case slices.ContainsFunc(wanted, same):
+			return nil, fmt.Errorf("--columns names %s twice: name it once", c.name)
+		case slices.ContainsFunc(columns[i+1:], same):
+			return nil, twoNamed(c.name)
+		}
+		wanted = append(wanted, c)
 	}
-	return columns, nil
+	switch len(wanted) {
+	case 0:
+		return columns, nil
+	case len(declared):
+		return wanted, nil
+	}
+	return nil, fmt.Errorf("--columns names %s without a type, which chooses columns, and others with one, which "+
+		"keeps all: give all a type or none; to do both, say types by --format, as in '{name: csv, "+
+		"columns: {%s: string}}'",
+		wanted[0].name, wanted[0].name)
 }
 
 func fromDeclarations(declared []string, fields int) ([]textColumn, error) {
@@ -94,6 +122,7 @@ func fromDeclarations(declared []string, fields int) ([]textColumn, error) {
 				return nil, err
 			}
 		}
+		columns[i].at = i
 	}
 	return columns, nil
 }
@@ -182,5 +211,5 @@ func delimiter(option, file string) (byte, error) {
 	case ".tsv", ".tab":
 		return '\t', nil
 	}
-	return 0, errors.New("the file's name does not tell its delimiter; give --delimiter")
+	return 0, errors.New("the file's name does not tell its delimiter; give --delimiter, such as tab or ';'")
 }

@@ -80,15 +80,18 @@ func verify(ctx context.Context, o Options, in *inputs, made []string) error {
 		return err
 	}
 	if back != nil {
-		before.source, result.Format, result.Columns = back.of(before.source), back.format, back.columns
+		before.source, result.Columns = back.of(before.source), back.columns
 		o.SortBy = nil // who reads text sorts by text
 	}
 	for _, name := range made {
 		result.Inputs = append(result.Inputs, storage.Quote(name))
 	}
-	found, err := find(ctx, result)
+	found, err := find(ctx, result) // without a format, by which files without rows might be left out
 	if err != nil {
 		return err
+	}
+	if back != nil {
+		result.Format = back.format
 	}
 	after, err := openSide(ctx, result, &found)
 	if err != nil {

@@ -14,12 +14,15 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -32,7 +35,8 @@ type Options struct {
 	// for the files that match, as in datasets. Files of Parquet, Arrow and text have the same columns. Those of others
 	// have the columns that a session would see.
 	Inputs []string `json:"-"`
-	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then text is read as sessions do.
+	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then folders stand for the files
+	// that sessions read of them, and text is read as sessions do.
 	Format *pb.Format `json:"-"`
 	// SkipRows is how many rows that cannot be decoded are left out at most, of formats of which sessions can do so.
 	SkipRows int64 `json:",omitempty"`
@@ -57,11 +61,11 @@ type Options struct {
 	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like
 	// data it is an error, unless Header says that it does name them, or its layout is a preset's.
 	NoHeader, Header bool
-	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
-	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
-	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and
-	// timestamp[ns]. A preset's name alone (criteo) stands for its columns, and for NoHeader. Of files that workers'
-	// decoders read, they are the names of those that are wanted.
+	// Columns are the names of those that are wanted, or declares columns of text files, as "name:type". Without a
+	// header these are all columns in their order (default: col_0, col_1, ...), of which those without a type have it
+	// inferred; with one, any of them, and the others stay. Types are bool, int32, int64, float32, float64, string,
+	// binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and timestamp[ns]. A preset's name
+	// alone (criteo) stands for its columns, and for NoHeader.
 	Columns []string
 	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
 	Hex []string
@@ -288,7 +292,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	if len(out.done().files) > 0 {
 		in.notes = append(in.notes, out.done().note())
 	}
-	if err := pump(ctx, o, src, l, out); err != nil {
+	if err := pump(ctx, o, &in, src, l, out); err != nil {
 		return r, err
 	}
 	left := skippedOf(from, out.done())
@@ -348,6 +352,11 @@ func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
 			return nil, differ(in, i, first, other)
 		}
 	}
+	if slices.Contains([]string{"Parquet", "Arrow", asText}, first) {
+		if err := o.noSkips(first, in.files[0].GetUri()); err != nil {
+			return nil, err
+		}
+	}
 	switch first {
 	case "Parquet":
 		return openParquet(ctx, o, in)
@@ -359,12 +368,53 @@ func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
 	return openDecoded(ctx, o, in)
 }
 
+// noSkips refuses to leave rows of other files out than those of records.
+func (o *Options) noSkips(kind, name string) error {
+	switch {
+	case o.SkipRows == 0:
+		return nil
+	case kind == asText:
+		as := cmp.Or(strings.ToLower(storage.FormatOf(name)), "csv")
+		return fmt.Errorf("--skip-rows leaves no rows out of text whose format is not named: give --format %s, too", as)
+	}
+	return fmt.Errorf("--skip-rows leaves no rows out of %s, which has no records that are read one by one: leave it "+
+		"out", kind)
+}
+
 // noText refuses what is said of text files only.
 func (o *Options) noText() error {
-	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader || o.Quote != "" || len(o.Nulls) > 0 ||
-		len(o.TimeFormats) > 0 {
-		return errors.New("columns, a delimiter, a quote, nulls, time formats and headers are for text inputs; other " +
-			"files say themselves what they hold, and --format says how they are read")
+	if len(o.Columns) > 0 {
+		return errors.New("--columns is for text and for records, and these files say themselves which columns they " +
+			"have: leave it out, and all are converted")
 	}
-	return nil
+	return o.noTable()
+}
+
+// noTable refuses what is said only of tables of text whose format is not named.
+func (o *Options) noTable() error {
+	var given []string
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--delimiter", o.Delimiter != ""},
+		{"--quote", o.Quote != ""},
+		{"--null", len(o.Nulls) > 0},
+		{"--time-format", len(o.TimeFormats) > 0},
+		{"--no-header", o.NoHeader || o.Header},
+	} {
+		if f.given {
+			given = append(given, f.flag)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	flags, be := english.WordSeries(given, "and"), english.PluralWord(len(given), "is", "are")
+	if name := strings.ToLower(o.Format.GetName()); name == "csv" || name == "tsv" {
+		return fmt.Errorf("%s %s not read beside --format %s, which says itself how text is read: write it there, as "+
+			"in --format '{name: %s, quote: \"'\", nulls: [NA]}', or leave --format out", flags, be, name, name)
+	}
+	return fmt.Errorf("%s %s for tables of text, and these files are none: leave %s out", flags, be,
+		english.PluralWord(len(given), "it", "them"))
 }

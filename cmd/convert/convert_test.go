@@ -225,6 +225,20 @@ func pipe(t *testing.T) string {
 	return name
 }
 
+// TestTextColumns: names without types are those of the columns that are wanted, in their order.
+func TestTextColumns(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.csv": "id,w,w,t\n1,x,,NA\n\n2,y,,3\n", "b.csv": "id,w,w,t\n3,,,5.5\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Inputs: []string{dir}, Columns: []string{"t", "id"}, InferRows: 2, Nulls: []string{"NA"}}
+	fails(t, o, "b.csv line 2", "column t", "t:float64")
+	o.InferRows, o.Verify = 0, true
+	expect(t, table(t, run(t, o).Files...), "t float64, id int64", "(null)|1", "3|2", "5.5|3")
+}
+
 func TestErrors(t *testing.T) {
 	partitioned := filepath.Join(t.TempDir(), "day=1")
 	if err := os.Mkdir(partitioned, 0o700); err != nil {
@@ -246,7 +260,7 @@ func TestErrors(t *testing.T) {
 		"no time format":       {Options{Inputs: csv("x"), TimeFormats: []string{"%d.%Q"}}, []string{"%d.%Q", "%H"}},
 		"no directive":         {Options{Inputs: csv("x"), TimeFormats: []string{"Y-m-d"}}, []string{"Y-m-d"}},
 		"a long quote":         {Options{Inputs: csv("x"), Quote: "''"}, []string{"quote", "none"}},
-		"quotes of Parquet":    {Options{Inputs: []string{write(t, "a.parquet", "")}, Quote: "none"}, []string{"text inputs"}},
+		"quotes of Parquet":    {Options{Inputs: []string{write(t, "a.parquet", "")}, Quote: "none"}, []string{"--quote is for tables of text"}},
 		"a quote as delimiter": {Options{Inputs: csv("x"), Delimiter: `"`}, []string{"delimiter"}},
 		"too few fields":       {Options{Inputs: csv("x,y\n1,2\n3\n")}, []string{"a.csv line 3", "found 1 fields, want 2"}},
 		"too many fields":      {Options{Inputs: csv("x,y\n1,2,3\n")}, []string{"a.csv line 2", "found 3 fields, want 2"}},
@@ -256,6 +270,9 @@ func TestErrors(t *testing.T) {
 		"a hexadecimal misfit": {Options{Inputs: csv("x\nzz\n"), Hex: []string{"x"}}, []string{"line 2", "hex", "x:string"}},
 		"an unknown type":      {Options{Inputs: csv("x\n1\n"), Columns: []string{"x:int"}}, []string{"x", `"int"`, "float64"}},
 		"an unknown column":    {Options{Inputs: csv("x\n1\n"), Columns: []string{"z"}}, []string{"z", "header has x"}},
+		"a column twice":       {Options{Inputs: csv("x\n1\n"), Columns: []string{"x", "x"}}, []string{"x twice"}},
+		"one of two columns":   {Options{Inputs: csv("x,y,x\n1,2,3\n"), Columns: []string{"x"}}, []string{"two columns are named x"}},
+		"types of some":        {Options{Inputs: csv("x,y\n1,2\n"), Columns: []string{"x", "y:int64"}}, []string{"x without a type", "all a type or none", "--format"}},
 		"too many columns":     {Options{Inputs: csv("1\n"), NoHeader: true, Columns: []string{"x", "y"}}, []string{"2 columns", "1 fields"}},
 		"a name twice":         {Options{Inputs: csv("x,x\n1,2\n")}, []string{"two columns are named x"}},
 		"no hex column":        {Options{Inputs: csv("x\n1\n"), Hex: []string{"cat_*"}}, []string{"cat_*", "there are x"}},
@@ -271,7 +288,10 @@ func TestErrors(t *testing.T) {
 		"a cut gzip header":    {Options{Inputs: append(csv("x\n1\n"), write(t, "b.csv.gz", "\x1f\x8b"))}, []string{"b.csv.gz", "gzip"}},
 		"mixed formats":        {Options{Inputs: append(csv("x\n1\n"), write(t, "a.parquet", ""))}, []string{"one format"}},
 		"no Parquet":           {Options{Inputs: []string{write(t, "a.parquet", "nonsense")}}, []string{"a.parquet"}},
-		"columns of Parquet":   {Options{Inputs: []string{write(t, "a.parquet", "")}, Columns: []string{"x"}}, []string{"text inputs"}},
+		"columns of Parquet":   {Options{Inputs: []string{write(t, "a.parquet", "")}, Columns: []string{"x"}}, []string{"--columns is for text"}},
+		"rows of Parquet":      {Options{Inputs: []string{write(t, "a.parquet", "")}, SkipRows: 1}, []string{"--skip-rows", "Parquet"}},
+		"rows of text":         {Options{Inputs: []string{write(t, "a.tsv", "x")}, SkipRows: 1}, []string{"--format tsv, too"}},
+		"rows of any text":     {Options{Inputs: []string{write(t, "a.txt", "x")}, Delimiter: ";", SkipRows: 1}, []string{"--format csv, too"}},
 		"two orders":           {Options{Inputs: csv("x"), SortBy: []string{"x"}, Shuffle: new(int64(1))}, []string{"--shuffle"}},
 		"two ends of files":    {Options{Inputs: csv("x"), FileRows: 1, FileBytes: 1}, []string{"--file-bytes"}},
 		"a negative count":     {Options{Inputs: csv("x"), FileRows: -1}, []string{"negative"}},

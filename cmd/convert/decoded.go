@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/storage"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
@@ -117,13 +118,6 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 	}
 	d.decoder.Memory().Allow(decoderBytes)
 	return d, nil
-}
-
-// noTable refuses what is said of tables of text only, but for the names of columns.
-func (o *Options) noTable() error {
-	text := *o
-	text.Columns = nil
-	return text.noText()
 }
 
 // describe looks at all files, and merges their columns as sessions do.
@@ -244,6 +238,11 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		return err
 	}
 	of, scanned := described.(format.Scanned)
+	if scanned {
+		if indexed := d.indexed(ctx, file, of); indexed != nil {
+			described, scanned = indexed, false
+		}
+	}
 	if !scanned {
 		bound, err := described.Bind(d.sources)
 		if err != nil {
@@ -272,6 +271,20 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		return fmt.Errorf("%s: %w", d.in.name(i), err)
 	}
 	return err
+}
+
+// indexed is a file with the extents of its index, if one lies beside it; nil: a scan is as good.
+func (d *decoded) indexed(ctx context.Context, file *pb.File, of format.Scanned) format.File {
+	want := index.For(file, of, d.how)
+	x, _ := d.cache.Beside(ctx, d.in.store, d.in.profile, file, want)
+	if x == nil {
+		return nil
+	}
+	opened, err := x.Open(of, want)
+	if err != nil {
+		return nil
+	}
+	return opened
 }
 
 // counting counts what is read of a file, and tells of it: a scan may take long.

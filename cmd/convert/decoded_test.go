@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,11 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/formats"
+	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
+	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
 )
 
 const others = "../../internal/formats/filetest/others"
@@ -129,6 +134,96 @@ func TestDecodedColumns(t *testing.T) {
 	expect(t, r.Columns, "late: list<item: list<item: int64, nullable>, nullable>", "n: float64")
 }
 
+// TestFormatChoosesFiles: a folder whose format is named stands for the files that sessions read of it.
+func TestFormatChoosesFiles(t *testing.T) {
+	for _, tt := range []struct {
+		files map[string]string
+		how   *pb.Format
+		want  []string
+		notes int
+	}{
+		{
+			map[string]string{"a.csv": "x\n1\n", "b.csv": "", "c.jsonl": `{"x": 5}`, "000_0": "x\n2\n"},
+			&pb.Format{Name: "csv"},
+			[]string{"x int64", "2", "1"},
+			2,
+		},
+		{
+			map[string]string{"000_0": "x\n2\n", "a.dat": "x\n3\n", "b.idx": "?"},
+			&pb.Format{Name: "csv"},
+			[]string{"x int64", "2", "3"},
+			1,
+		},
+		{
+			map[string]string{"a.bin": "\x01\x00\x02\x00\x03\x00", "a.bin.docs": "\x03" + strings.Repeat("\x00", 7)},
+			&pb.Format{Name: "tokens", Options: map[string]*pb.Value{
+				"dtype": textValue("uint16"), "documents": textValue("*.docs"),
+			}},
+			[]string{"tokens list<list: uint16, nullable>", "[1,2,3]"},
+			1,
+		},
+	} {
+		dir := t.TempDir()
+		for name, text := range tt.files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := run(t, Options{Inputs: []string{dir}, Format: tt.how, Verify: true})
+		expect(t, table(t, r.Files...), tt.want...)
+		if len(r.Notes) != tt.notes {
+			t.Errorf("%v: notes %q", tt.files, r.Notes)
+		}
+	}
+}
+
+// TestIndexBeside: a file that has an index is not scanned, and its rows are the same, also behind those of an earlier run.
+func TestIndexBeside(t *testing.T) {
+	const rows = 100_000
+	var text []byte
+	for i := range rows {
+		text = fmt.Appendf(text, "{\"n\": %d}\n", i)
+	}
+	o := Options{Inputs: []string{write(t, "a.jsonl", string(text))}, Store: newStore(t)}
+	in, err := find(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scanned := range []bool{true, false} {
+		src := must(openDecoded(t.Context(), o, &in))
+		defer src.close()
+		if err := goOn(t.Context(), src, &progress{files: []finished{{After: place{Row: rows - 2}}}}); err != nil {
+			t.Fatal(err)
+		}
+		rec := must(src.next(t.Context(), rows))
+		if got := fmt.Sprint(rec.Column(0)); got != "[99998 99999]" || src.part.scanned != scanned {
+			t.Errorf("%s; scanned: %v", got, src.part.scanned)
+		}
+		if _, err := src.next(t.Context(), 1); !errors.Is(err, errEnd) {
+			t.Error(err)
+		}
+		of := must(src.cache.Load(t.Context(), o.Store, "", in.files[0], nil, nil, nil)).(format.Scanned)
+		x := must(formats.Scan(t.Context(), &format.Input{Storage: o.Store, File: in.files[0]}, of))
+		dir, name := beside.Split(in.files[0].GetUri())
+		pack := index.Pack([]index.Packed{{Name: name, Index: x.Bytes()}})
+		if err := beside.Write(t.Context(), o.Store, "", dir, pack); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestVerifyNoRows: an output without rows, and thus without bytes, is read back, though a glob leaves out such files.
+func TestVerifyNoRows(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "q[1]")
+	if r := run(t, Options{
+		Inputs: []string{write(t, "a.csv", "x\n")}, To: "jsonl", Output: out, Verify: true,
+	}); !r.Verified || r.Bytes != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func textValue(text string) *pb.Value { return &pb.Value{Kind: &pb.Value_Text{Text: text}} }
+
 // TestSkipRows: rows that cannot be decoded are left out and counted, also by a run that goes on.
 func TestSkipRows(t *testing.T) {
 	var lines []string
@@ -169,7 +264,12 @@ func TestDecodedErrors(t *testing.T) {
 	}{
 		{"a.jsonl", "{\"n\": 1}\n{\"n\": \"x\"}\n", Options{}, "column n cannot be converted: it is of several types"},
 		{"a.jsonl", "{\"n\": 1}\n", Options{Columns: []string{"m"}}, "there is no column m; there are n"},
-		{"a.jsonl", "{\"n\": 1}\n", Options{Delimiter: ";"}, "are for text inputs"},
+		{"a.jsonl", "{\"n\": 1}\n", Options{Delimiter: ";"}, "--delimiter is for tables of text"},
+		{
+			"a.csv", "a\n1\n",
+			Options{Format: &pb.Format{Name: "CSV"}, NoHeader: true, Nulls: []string{"NA"}},
+			"--null and --no-header are not read beside --format csv",
+		},
 		{"a.tfrecord", "\x01", Options{}, "a.tfrecord"},
 		{"a.dat", "a,b\n", Options{}, "a.dat: neither its name nor its bytes tell its format: give --format"},
 		{"a.csv", "a\n1\n", Options{Format: &pb.Format{Name: "orc"}}, `no format "orc"`},

@@ -59,7 +59,7 @@ func find(ctx context.Context, o Options) (inputs, error) {
 		if err := regular(uri); err != nil {
 			return in, err
 		}
-		found, others, err := o.Store.Find(ctx, o.Profile, []string{uri}, inputKind())
+		found, notes, err := o.list(ctx, uri)
 		if err != nil {
 			return in, err
 		}
@@ -69,16 +69,29 @@ func find(ctx context.Context, o Options) (inputs, error) {
 			}
 		}
 		in.files = append(in.files, found...)
-		switch others.Count {
-		case 0:
-		case 1:
-			in.notes = append(in.notes, fmt.Sprintf("left out of %s: %s", uri, nameOf(others.Example)))
-		default:
-			in.notes = append(in.notes,
-				fmt.Sprintf("left out of %s: %d files, such as %s", uri, others.Count, nameOf(others.Example)))
-		}
+		in.notes = append(in.notes, notes...)
 	}
 	return in, nil
+}
+
+// list finds the files of a URI, and tells what it leaves out. Those of a format that is named are the ones that a
+// session would read.
+func (o *Options) list(ctx context.Context, uri string) (found []*pb.File, notes []string, err error) {
+	if o.Format != nil {
+		found, left, err := o.Store.Tell(ctx, &pb.Dataset{Uri: []string{uri}, Storage: o.Profile, Format: o.Format})
+		left.Unknown = storage.Names{} // all are looked at
+		return found, left.Words(), err
+	}
+	found, others, err := o.Store.Find(ctx, o.Profile, []string{uri}, inputKind())
+	switch others.Count {
+	case 0:
+	case 1:
+		notes = append(notes, fmt.Sprintf("left out of %s: %s", uri, nameOf(others.Example)))
+	default:
+		notes = append(notes,
+			fmt.Sprintf("left out of %s: %d files, such as %s", uri, others.Count, nameOf(others.Example)))
+	}
+	return found, notes, err
 }
 
 // regular refuses what is no file of a disk and no folder, such as a pipe.

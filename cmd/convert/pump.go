@@ -17,7 +17,7 @@ type piece struct {
 }
 
 // pump reads and writes at the same time, what is not done yet.
-func pump(ctx context.Context, o Options, src source, l *layout, out output) error {
+func pump(ctx context.Context, o Options, in *inputs, src source, l *layout, out output) error {
 	if out.done().whole {
 		return nil
 	}
@@ -26,6 +26,10 @@ func pump(ctx context.Context, o Options, src source, l *layout, out output) err
 	}
 	w := &writer{
 		layout: l, out: out, enc: o.to().encoder(&o, out.done().rows()), folder: ".", most: o.FileBytes,
+		before: out.done().rows(),
+	}
+	if len(o.SortBy)+len(o.PartitionBy) == 0 && o.Shuffle == nil && o.SkipRows == 0 {
+		w.name = in.name
 	}
 	pieces := make(chan piece, 1)
 	group, ctx := errgroup.WithContext(ctx)

@@ -21,6 +21,8 @@ type text struct {
 	in       *inputs
 	columns  []textColumn
 	header   []string // nil without one
+	width    int      // fields of a line, some of which are columns
+	wanted   []field  // of a line
 	builder  *array.RecordBuilder
 	file     *textFile // being read
 	opened   int       // files so far
@@ -122,7 +124,7 @@ func (t *text) begin() error {
 		return t.at(err)
 	}
 	if t.options.NoHeader {
-		t.file.again = true
+		t.file.again, t.width = true, len(fields)
 		t.columns, err = declare(t.options, nil, len(fields))
 		return t.at(err)
 	}
@@ -131,7 +133,7 @@ func (t *text) begin() error {
 		header[i] = strings.TrimSpace(string(f.text))
 	}
 	if t.columns == nil {
-		t.header = header
+		t.header, t.width = header, len(fields)
 		t.columns, err = declare(t.options, header, len(fields))
 		return t.at(err)
 	}
@@ -150,7 +152,7 @@ func (t *text) at(err error) error {
 	return fmt.Errorf("%s line %d: %w", t.fileName, t.file.line, err)
 }
 
-// line returns the fields of the next line of data, or errEnd. Empty lines count only in files of one column.
+// line returns the columns' fields of the next line of data, or errEnd. Empty lines count only in files of one column.
 func (t *text) line(ctx context.Context) ([]field, error) {
 	for {
 		if t.file == nil {
@@ -167,15 +169,19 @@ func (t *text) line(ctx context.Context) ([]field, error) {
 			continue
 		case err != nil:
 			return nil, t.at(err)
-		case len(fields) == len(t.columns):
+		case len(fields) == t.width:
 			t.rows++
-			t.useNulls(fields)
-			return fields, nil
+			t.wanted = t.wanted[:0]
+			for _, c := range t.columns {
+				t.wanted = append(t.wanted, fields[c.at])
+			}
+			t.useNulls(t.wanted)
+			return t.wanted, nil
 		case len(fields) == 1 && fields[0].null():
 			continue
 		}
 		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter",
-			len(fields), len(t.columns)))
+			len(fields), t.width))
 	}
 }
 

@@ -16,7 +16,7 @@ type encoder interface {
 	// open reports whether a file was begun.
 	open() bool
 	begin(to io.Writer, l *layout) error
-	// rowGroup writes rows, unless there are none.
+	// rowGroup writes rows, unless there are none. What is wrong with one of them is a rowError.
 	rowGroup(l *layout, group []arrow.Record) error
 	end() error
 	// abandon forgets a file that was not ended.
@@ -66,7 +66,7 @@ func outputFormats() []outputFormat {
 		},
 		{
 			name: asMDS, ends: []string{mdsEnd, mdsEnd + zstdEnd},
-			encoder: func(o *Options, rows int64) encoder { return &mdsEncoder{compression: o.zipped(), row: rows} },
+			encoder: func(o *Options, _ int64) encoder { return &mdsEncoder{compression: o.zipped()} },
 			beside:  mdsIndexOf,
 		},
 	}
@@ -175,4 +175,31 @@ func (l *layout) recordsOf(group []arrow.Record) ([]arrow.Record, error) {
 		out[i] = array.NewRecord(l.schema(), columns[i], rec.NumRows())
 	}
 	return out, l.begin(nil)
+}
+
+// rowError is what is wrong with a row of a row group.
+type rowError struct {
+	record int // of the row group
+	row    int // of the record
+	err    error
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("record %d row %d: %v", e.record, e.row, e.err) }
+
+func (e *rowError) Unwrap() error { return e.err }
+
+// eachRow writes a row group row by row.
+func (l *layout) eachRow(group []arrow.Record, write func(rec arrow.Record, row int) error) error {
+	records, err := l.recordsOf(group)
+	if err != nil {
+		return err
+	}
+	for i, rec := range records {
+		for row := range int(rec.NumRows()) {
+			if err := write(rec, row); err != nil {
+				return &rowError{i, row, err}
+			}
+		}
+	}
+	return nil
 }

@@ -38,18 +38,7 @@ func (e *linesEncoder) begin(to io.Writer, l *layout) error {
 }
 
 func (e *linesEncoder) rowGroup(l *layout, group []arrow.Record) error {
-	records, err := l.recordsOf(group)
-	if err != nil {
-		return err
-	}
-	for _, rec := range records {
-		for row := range int(rec.NumRows()) {
-			if err := e.line(rec, row); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return l.eachRow(group, e.line)
 }
 
 func (e *linesEncoder) line(rec arrow.Record, row int) error {

@@ -18,7 +18,6 @@ import (
 // each sample begins stands in front of them.
 type mdsEncoder struct {
 	compression string // "" or zstd
-	row         int64  // of all files, that comes next
 	to          io.Writer
 	columns     []mdsColumn
 	config      []byte
@@ -215,20 +214,11 @@ func (e *mdsEncoder) size() int64 {
 }
 
 func (e *mdsEncoder) rowGroup(l *layout, group []arrow.Record) error {
-	records, err := l.recordsOf(group)
-	if err != nil {
+	if err := l.eachRow(group, e.sample); err != nil {
 		return err
 	}
-	for _, rec := range records {
-		for row := range int(rec.NumRows()) {
-			if err := e.sample(rec, row); err != nil {
-				return err
-			}
-			e.row++
-		}
-		if e.size() > math.MaxUint32 {
-			return errors.New("a shard of MDS has no more than 4 GiB: give --file-bytes, or less --file-rows")
-		}
+	if e.size() > math.MaxUint32 {
+		return errors.New("a shard of MDS has no more than 4 GiB: give --file-bytes, or less --file-rows")
 	}
 	return nil
 }
@@ -245,7 +235,7 @@ func (e *mdsEncoder) sample(rec arrow.Record, row int) error {
 			values, err = c.encode(values, a, row)
 		}
 		if err != nil {
-			return fmt.Errorf("row %d, column %s: %w", e.row, rec.ColumnName(i), err)
+			return fmt.Errorf("column %s: %w", rec.ColumnName(i), err)
 		}
 		if c.size == 0 {
 			sizes = binary.LittleEndian.AppendUint32(sizes, uint32(len(values)-before))

@@ -37,19 +37,11 @@ func (e *tarEncoder) begin(to io.Writer, l *layout) (err error) {
 }
 
 func (e *tarEncoder) rowGroup(l *layout, group []arrow.Record) error {
-	records, err := l.recordsOf(group)
-	if err != nil {
+	return l.eachRow(group, func(rec arrow.Record, row int) error {
+		err := e.sample(rec, row)
+		e.row++
 		return err
-	}
-	for _, rec := range records {
-		for row := range int(rec.NumRows()) {
-			if err := e.sample(rec, row); err != nil {
-				return fmt.Errorf("row %d: %w", e.row, err)
-			}
-			e.row++
-		}
-	}
-	return nil
+	})
 }
 
 func (e *tarEncoder) sample(rec arrow.Record, row int) error {

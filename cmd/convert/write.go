@@ -2,6 +2,8 @@ package convert
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -13,11 +15,14 @@ type writer struct {
 	out    output
 	enc    encoder
 	group  []arrow.Record
-	rows   int64  // of the file
-	after  place  // of the last record
-	folder string // where the file lies
-	most   int64  // bytes of a file, after which it ends; 0: any
-	bytes  int64  // of the file
+	places []place                // behind its records
+	before int64                  // rows of all files before the row group
+	name   func(input int) string // of an input; nil: rows are not where they were
+	rows   int64                  // of the file
+	after  place                  // of the last record
+	folder string                 // where the file lies
+	most   int64                  // bytes of a file, after which it ends; 0: any
+	bytes  int64                  // of the file
 }
 
 // write adds a record.
@@ -25,7 +30,7 @@ func (w *writer) write(ctx context.Context, p piece) error {
 	if err := w.move(ctx, p.folder); err != nil {
 		return err
 	}
-	w.group = append(w.group, p.record)
+	w.group, w.places = append(w.group, p.record), append(w.places, p.after)
 	w.rows += p.record.NumRows()
 	w.after = p.after
 	if !p.endsGroup {
@@ -91,11 +96,33 @@ func (w *writer) flush(ctx context.Context) error {
 		}
 	}
 	if err := w.enc.rowGroup(w.layout, w.group); err != nil {
-		return err
+		return w.at(err)
+	}
+	for _, rec := range w.group {
+		w.before += rec.NumRows()
 	}
 	clear(w.group)
-	w.group = w.group[:0]
+	w.group, w.places = w.group[:0], w.places[:0]
 	return nil
+}
+
+// at says which row an error is about: that of an input, or, where this is not known, that of the output.
+func (w *writer) at(err error) error {
+	bad, ok := errors.AsType[*rowError](err)
+	if !ok {
+		return err
+	}
+	if end := w.places[bad.record]; w.name != nil {
+		row := end.Row - w.group[bad.record].NumRows() + int64(bad.row)
+		if row >= 0 { // text files may end inside of a record
+			return fmt.Errorf("%s row %d: %w", w.name(end.Input), row, bad.err)
+		}
+	}
+	row := w.before + int64(bad.row)
+	for _, rec := range w.group[:bad.record] {
+		row += rec.NumRows()
+	}
+	return fmt.Errorf("row %d of the output: %w", row, bad.err)
 }
 
 func (w *writer) endFile(ctx context.Context) error {

@@ -44,7 +44,7 @@ func Convert() *cobra.Command {
 		Long: `Convert files to Parquet with typed columns, row groups of a good size, zstd and statistics, or to another
 format (--to). Inputs are CSV, TSV, JSON lines, WebDataset, TFRecord, MDS, tokens, Parquet or Arrow, plain, .gz or .zst.
 They are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that match. --format
-says how they are read, as a spec's dataset.format.
+says how they are read, as a spec's dataset.format, and chooses the files of folders as sessions do.
 
 Structs, lists and maps of Parquet and Arrow stay as they are, unless --flatten makes columns of them. Of the other
 formats a column is what a spec selects: user.age of an object of JSON. Types of text columns are inferred, dates and
@@ -62,6 +62,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert 'events/*.jsonl.gz' --out events --format '{name: jsonl, columns: {score: float32}}'
   penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000
   penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32
+  penstock convert log.csv --out scores.parquet --columns score,user
   penstock convert old/*.parquet --out new --row-group-rows 100000
   penstock convert logs/ --out days --partition-by day,country --sort-by user,time:desc
   penstock convert logs/ --out mixed --shuffle --file-bytes 256MiB
@@ -94,13 +95,15 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"format of the inputs, as a spec's dataset.format: jsonl, or '{name: csv, delimiter: \";\"}' "+
 			"(default: by their names)")
 	flags.Int64Var(&o.SkipRows, "skip-rows", 0,
-		"rows that cannot be decoded, which are left out at most; for formats of records (default: none)")
+		"rows that cannot be decoded, which are left out at most; of records, and of text with "+
+			"--format csv (default: none)")
 	flags.StringVar(&o.Compression, "compression", "", "compression of shards of MDS: zstd or none (default: none)")
 	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output of this machine that exists")
 	flags.BoolVar(&o.Restart, "restart", false, "begin anew, and drop what an unfinished conversion left in the output")
 	flags.BoolVar(&o.Verify, "verify", false, "read the output back, and compare it with the inputs row by row")
 	flags.StringVar(&o.Delimiter, "delimiter", "",
-		"delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+		"delimiter of text files, such as tab (default: a tab for .tsv, a comma for .csv; "+
+			"of .txt it must be given)")
 	flags.StringVar(&o.Quote, "quote", "", "quote of text files, or none (default: \")")
 	flags.StringSliceVar(&o.Nulls, "null", nil,
 		"texts that stand for no value in text files, such as NA,\\N; an empty field always does")
@@ -111,8 +114,9 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 		"text files begin with data, not with the columns' names; --no-header=false: with names, though they look "+
 			"like data")
 	flags.StringSliceVar(&o.Columns, "columns", nil,
-		"columns as name:type (bool, int32, int64, float32, float64, string, binary, hex, date, timestamp, "+
-			"timestamp[ns]), or a preset: criteo; of files that are no tables of text, names of those that are wanted")
+		"names of the columns that are wanted; of text files also types, as name:type (bool, int32, int64, "+
+			"float32, float64, string, binary, hex, date, timestamp, timestamp[ns]), which keep all columns, "+
+			"or a preset: criteo")
 	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
 	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
 	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
