@@ -198,12 +198,12 @@ func (n Steps) less(m Steps) bool {
 }
 
 // open is where a training loop goes on that has handed over so much: after what is closed, and all that is known to
-// be over.
+// be over. It is still to be told of the end of an epoch without steps.
 func (s deterministic) open(n Steps) Steps {
 	if n.Epoch < s.closed {
 		n = Steps{Epoch: s.closed}
 	}
-	for steps, final := s.laneSteps(n.Epoch); final && n.Handed >= steps; steps, final = s.laneSteps(n.Epoch) {
+	for steps, final := s.laneSteps(n.Epoch); final && n.Handed >= max(steps, 1); steps, final = s.laneSteps(n.Epoch) {
 		n = Steps{Epoch: n.Epoch + 1}
 	}
 	return n

@@ -62,6 +62,38 @@ func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 	}
 }
 
+// An epoch without rows has an end like others, of which each training loop is told, whether it was planned before or
+// after ranks joined.
+func TestLanesOfAnEmptyEpoch(t *testing.T) {
+	for joined := range uint32(3) {
+		s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 2, Lanes: 2, GlobalBatch: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rank := range uint32(2) {
+			if rank == joined {
+				must(t, s, Planned{Blocks: 1, Shards: 2, Outputs: Outputs{{0}, {0}}})
+			}
+			if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "a"}); r.Begun != (Steps{}) {
+				t.Errorf("planned when %d ranks had joined: rank %d begins at %v", joined, rank, r.Begun)
+			}
+		}
+		if joined == 2 {
+			must(t, s, Planned{Blocks: 1, Shards: 2, Outputs: Outputs{{0}, {0}}})
+		}
+		for rank := range uint32(2) {
+			k := s.rank(rank)
+			r := must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Steps: &Steps{}})
+			if want := []EpochSteps{{Final: true}}; !slices.Equal(r.Steps, want) {
+				t.Errorf("planned when %d ranks had joined: rank %d is told of %v, want %v", joined, rank, r.Steps, want)
+			}
+		}
+		if !s.Finished() {
+			t.Errorf("planned when %d ranks had joined: the epoch is not closed", joined)
+		}
+	}
+}
+
 // At an epoch's end, too, ranks that left at one step or two lose no rows, and go on in step.
 func TestLanesOfRanksThatLeftAtAnEpochsEnd(t *testing.T) {
 	leave := func(at ...Steps) func(t *testing.T, s *State) {
