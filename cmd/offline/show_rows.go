@@ -141,6 +141,9 @@ func (d *shower) rows(ctx context.Context, of looked, schema spec.Schema, head i
 			return nil, err
 		}
 		vectors, err := decoders.Rows(decoder, e.FirstRow, n)
+		if err != nil && !strings.Contains(err.Error(), f.GetUri()) { // that of a row's own bytes names the row alone
+			err = fmt.Errorf("%s: %w", f.GetUri(), err)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,5 +127,21 @@ func TestShowAs(t *testing.T) {
 	cmd.SetArgs([]string{dir, how})
 	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "1 file of 1 indexed") {
 		t.Errorf("%v, %s", err, &out)
+	}
+}
+
+// TestShowNamesTheFile of a row that cannot be shown.
+func TestShowNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.csv")
+	if err := os.WriteFile(path, []byte("n\n1\nx\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := Show()
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs([]string{path, "--format={name: csv, columns: {n: int64}}"})
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil || strings.Count(err.Error(), "file://"+path+": row 1: ") != 1 {
+		t.Error(err)
 	}
 }

@@ -255,7 +255,8 @@ func (r *reader) print(out io.Writer) error {
 func (x *summary) String() string {
 	left := ""
 	if x.LeftOut > 0 {
-		left = fmt.Sprintf(" (%s %s left out)", humanize.Comma(x.LeftOut), english.PluralWord(int(x.LeftOut), "row", ""))
+		left = fmt.Sprintf(" (%s %s left out)", humanize.Comma(x.LeftOut),
+			english.PluralWord(int(x.LeftOut), "row", ""))
 	}
 	return fmt.Sprintf("%s rows%s in %s batches, %s, %.1f s: %s rows/s, %s/s, stalled %.0f%%",
 		humanize.Comma(x.Rows), left, humanize.Comma(x.Batches), humanize.Bytes(uint64(x.Bytes)), x.Seconds,

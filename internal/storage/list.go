@@ -131,8 +131,8 @@ func Canonical(uri string) (string, error) {
 	case uri == "":
 		return "", errors.New("a URI is empty; name a directory, a glob or a file")
 	case strings.HasPrefix(uri, "pipe:"):
-		return "", errors.New("pipe: is not read, as it has no places to go on from; name the files themselves, such as " +
-			"s3://bucket/shards-{000000..000099}.tar")
+		return "", errors.New("pipe: is not read, as it has no places to go on from; name the files themselves, " +
+			"such as s3://bucket/shards-{000000..000099}.tar")
 	case !ok:
 		return file.URI(uri)
 	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged

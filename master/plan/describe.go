@@ -72,7 +72,8 @@ func (d *Description) resume(f File, of format.Scanned) {
 }
 
 func (r *Resuming) writeText(w io.Writer) {
-	terminal.Printf(w, "resuming\t%d\textents, of which up to %s is read again, of %s\n", r.Extents, formatBytes(r.Most), r.MostOf)
+	terminal.Printf(w, "resuming\t%d\textents, of which up to %s is read again, of %s\n", r.Extents,
+		formatBytes(r.Most), r.MostOf)
 	if r.Uncut > 0 {
 		terminal.Printf(w, "uncut\t%d\tfiles have a stream of %s that cannot be cut, and resuming reads it again from "+
 			"its front: recompress them with bgzip, or zstd in frames of some MiB: %s\n", r.Uncut, r.Codec, r.First)

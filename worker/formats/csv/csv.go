@@ -181,8 +181,13 @@ func (r *reader) wrong(p *Parser, text []byte) error {
 	} else {
 		why = "as the file's front shows"
 	}
-	return fmt.Errorf("%.40q is no %s, %s: declare dataset.format.columns.%s, add it to dataset.format.nulls, "+
-		"or mend the file", text, kind, why, r.Name)
+	as := ""
+	_, whole := literal.ParseInt(text)
+	if _, is := literal.ParseFloat(text, 64); is && !whole && r.Kind == literal.Int {
+		as = ": float64"
+	}
+	return fmt.Errorf("%.40q is no %s, %s: declare dataset.format.columns.%s%s, add it to dataset.format.nulls, "+
+		"or mend the file", text, kind, why, r.Name, as)
 }
 
 func (p *Parser) typeOf(r *reader) string {

@@ -100,6 +100,7 @@ func TestRefuses(t *testing.T) {
 			many + "x,2\n", nil,
 			[]string{"row 20000", "byte 80004", "column a", "byte 0 of the record", `"x" is no int64`, "columns.a", "nulls"},
 		},
+		"a float":        {"a\n0.5\n", declared("a", "int64"), []string{`"0.5" is no int64`, "declare dataset.format.columns.a: float64, add"}},
 		"out of range":   {"a\n300\n", declared("a", "uint8"), []string{`"300" is no uint8`, "as declared"}},
 		"not a float":    {"a\n1,5\n", declaredWith(options("delimiter", text(";")), "a", "float32"), []string{`"1,5"`}},
 		"not UTF-8":      {"a\n\xff\n", declared("a", "string"), []string{"is not UTF-8", "columns.a: binary"}},

@@ -379,7 +379,10 @@ func number(c *records.Column, l *leaf, n *jsonl.Number) error {
 		return fmt.Errorf("the number %.40s where %s is wanted", n.Text, spec.KindName(c.Type.Kind))
 	}
 	x, err := n.Int()
-	if err != nil {
+	switch {
+	case err != nil && !n.Whole:
+		return fmt.Errorf("%w: declare the column float64 in dataset.format.columns", err)
+	case err != nil:
 		return err
 	}
 	if l.most != 0 && (x < l.least || x > l.most) {

@@ -122,7 +122,7 @@ func TestErrors(t *testing.T) {
 	const good = `{"a": 1, "b": "x", "c": [1], "d": {"e": true}}` + "\n"
 	for record, want := range map[string]string{
 		`{"a": 9223372036854775808}`:    "column a: byte 6 of it: 9223372036854775808, which int64 does not have",
-		`{"a": 1.0}`:                    "column a: byte 6 of it: 1.0 where a whole number is wanted",
+		`{"a": 1.0}`:                    "1.0 where a whole number is wanted: declare the column float64 in dataset.format.columns",
 		`{"a": "1"}`:                    `column a: byte 6 of it: the text "1" where int64 is wanted`,
 		`{"a": true}`:                   "column a: byte 10 of it: true where int64 is wanted",
 		`{"a": [1]}`:                    "column a: byte 6 of it: '[' where int64, not a list, is wanted",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/formats/literal"
 	"github.com/penstock-ml/penstock/internal/formats/npy"
 	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/internal/formats/tar"
@@ -190,7 +191,11 @@ func (p *part) set(data []byte, columns []*decoders.Column) error {
 func (p *part) scalars(text []byte, columns []*decoders.Column) error {
 	for _, i := range p.numbers {
 		if err := columns[i].Number(text); err != nil {
-			return fmt.Errorf("%w: declare what it is in dataset.format.columns, such as string", err)
+			as := "string"
+			if _, is := literal.ParseFloat(text, 64); is {
+				as = "float64"
+			}
+			return fmt.Errorf("%w: declare what it is in dataset.format.columns, such as %s", err, as)
 		}
 	}
 	for _, i := range p.truths {

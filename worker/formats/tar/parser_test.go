@@ -164,7 +164,11 @@ func TestWrongParts(t *testing.T) {
 		part, data, column, declared string
 		want                         string
 	}{
-		{"cls", "dog", "cls", "", `member "a.cls", 512 bytes behind that: "dog" where int64 is wanted: declare`},
+		{
+			"cls", "dog", "cls", "",
+			`member "a.cls", 512 bytes behind that: "dog" where int64 is wanted: declare what it is in dataset.format.columns, such as string`,
+		},
+		{"cls", "0.5", "cls", "", `"0.5" where int64 is wanted: declare what it is in dataset.format.columns, such as float64`},
 		{"txt", "\xff", "txt", "", "it is no UTF-8"},
 		{"ok", "yes", "ok", "bool", "true, false, 1 or 0 is wanted"},
 		{"json", `{"a": 1`, "json.a", "int64", "byte 7 of it: it ends where"},
