@@ -242,8 +242,8 @@ func testTogether(t *testing.T, fx Fixture) {
 	}
 }
 
-// testTellAs: with a format, a directory stands for the files whose endings are its own; without any, for all that are
-// of no other format.
+// testTellAs: with a format, a directory stands for the files whose endings are its own, and those without an ending,
+// which are unknown; without any of its own, for all that are of no other format.
 func testTellAs(t *testing.T, fx Fixture) {
 	for _, name := range []string{
 		"logs/part-00000", "logs/x.log", "logs/y.txt", "logs/z.parquet", "logs/_SUCCESS", "logs/x.idx",
@@ -256,19 +256,22 @@ func testTellAs(t *testing.T, fx Fixture) {
 		"documents": {Kind: &pb.Value_Text{Text: "*.docs.npy"}},
 	}}
 	for _, tc := range []struct {
-		uri         string
-		how         *pb.Format
-		want, other string
+		uri                  string
+		how                  *pb.Format
+		want, other, unknown string
 	}{
-		{"logs", &pb.Format{Name: "jsonl"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]"},
-		{"l*/", &pb.Format{Name: "JSON Lines"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]"},
-		{"logs", &pb.Format{Name: "Parquet"}, "logs/part-00000 logs/z.parquet", "[logs/x.idx logs/x.log logs/y.txt]"},
+		{"logs", &pb.Format{Name: "jsonl"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]", ""},
+		{"l*/", &pb.Format{Name: "JSON Lines"}, "logs/part-00000 logs/x.log logs/y.txt", "[logs/x.idx logs/z.parquet]", ""},
+		{
+			"logs", &pb.Format{Name: "Parquet"}, "logs/part-00000 logs/z.parquet",
+			"[logs/x.idx logs/x.log logs/y.txt]", "logs/part-00000",
+		},
 		{
 			"mixed", &pb.Format{Name: "ndjson"}, "mixed/000000_0 mixed/b.jsonl mixed/c.ndjson.gz",
-			"[mixed/a.log mixed/d.txt mixed/e.parquet]",
+			"[mixed/a.log mixed/d.txt mixed/e.parquet]", "mixed/000000_0",
 		},
-		{"none", &pb.Format{Name: "csv"}, "", ".csv or in that of no format"},
-		{"tokens", documents, "tokens/0.bin tokens/1.npy", "[tokens/0.idx tokens/1.npy.docs.npy]"},
+		{"none", &pb.Format{Name: "csv"}, "", ".csv or in that of no format", ""},
+		{"tokens", documents, "tokens/0.bin tokens/1.npy", "[tokens/0.idx tokens/1.npy.docs.npy]", ""},
 	} {
 		files, left, err := storage.Tell(t.Context(), fx.Storage,
 			&pb.Dataset{Storage: fx.Profile, Uri: []string{fx.Base + "/" + tc.uri}, Format: tc.how})
@@ -285,10 +288,8 @@ func testTellAs(t *testing.T, fx Fixture) {
 		if got != tc.want || other != tc.other {
 			t.Errorf("%s as %s: %s, and left out %s", tc.uri, tc.how.GetName(), got, other)
 		}
-		for _, f := range files {
-			if f.GetUnknown() {
-				t.Errorf("%s is unknown", f.GetUri())
-			}
+		if unknown := strings.ReplaceAll(strings.Join(left.Unknown.Examples, " "), fx.Base+"/", ""); unknown != tc.unknown {
+			t.Errorf("%s as %s: unknown are %q, want %q", tc.uri, tc.how.GetName(), unknown, tc.unknown)
 		}
 	}
 }
