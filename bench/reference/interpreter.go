@@ -184,7 +184,7 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 		return err
 	}
 	for i, s := range r.p.sources {
-		if v, ok := keysOf(r.source)[s.name]; ok && s.column.key {
+		if v, ok := keyOf(r.source, s.name, s.column.typ.Kind); ok && s.column.key {
 			key, err := keyCell(v, s.column.typ.Kind)
 			if err != nil {
 				return fmt.Errorf("the key %s: %w", s.name, err)
