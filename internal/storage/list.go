@@ -184,7 +184,7 @@ func keysAt(uri, found string) int {
 
 // findAll returns the files that a URI names, with braces or without: at least one of each name.
 func (l *listing) findAll(ctx context.Context, uri string) ([]*pb.File, error) {
-	all, err := l.cost.namesOf(uri)
+	all, err := l.cost.namesOf(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
