@@ -48,11 +48,13 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	return in, nil
 }
 
-// leaveOut finds the files that are of no format by their names nor by what they hold. They have no rows.
+// leaveOut finds the files that are of no format by their names nor by what they hold, or of another than the dataset
+// names. They have no rows.
 func (in *Interpreter) leaveOut(ctx context.Context) error {
 	in.foreign = map[*pb.File]bool{}
+	want := formatOf("", in.spec.GetDataset().GetFormat().GetName())
 	for _, f := range in.files {
-		if !f.GetUnknown() || in.spec.GetDataset().GetFormat().GetName() != "" {
+		if !f.GetUnknown() {
 			continue
 		}
 		isParquet, err := in.isParquet(ctx, f)
@@ -60,6 +62,7 @@ func (in *Interpreter) leaveOut(ctx context.Context) error {
 			return err
 		}
 		if isParquet {
+			in.foreign[f] = want != "" && want != parquetName
 			continue
 		}
 		data, err := in.read(ctx, f)
@@ -67,7 +70,8 @@ func (in *Interpreter) leaveOut(ctx context.Context) error {
 			return err
 		}
 		data, err = unpacked(data)
-		in.foreign[f] = err != nil || formatLike(data) == ""
+		like := formatLike(data)
+		in.foreign[f] = err != nil || like == "" || want != "" && like != want
 	}
 	return nil
 }
@@ -180,7 +184,7 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 		return err
 	}
 	for i, s := range r.p.sources {
-		if v, ok := keysOf(r.source)[s.name]; ok && s.column.key {
+		if v, ok := keyOf(r.source, s.name, s.column.typ.Kind); ok && s.column.key {
 			key, err := keyCell(v, s.column.typ.Kind)
 			if err != nil {
 				return fmt.Errorf("the key %s: %w", s.name, err)

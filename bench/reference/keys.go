@@ -14,8 +14,22 @@ import (
 
 // keysOf are the hive partition keys in a file's path, below what the dataset's URI fixes, with their values; "\x00"
 // stands for null.
-func keysOf(f *pb.File) map[string]string {
-	parts := strings.Split(f.GetUri()[f.GetKeysAt():], "/")
+func keysOf(f *pb.File) map[string]string { return keysIn(f.GetUri()[f.GetKeysAt():]) }
+
+// keyOf is a key's value for a file: below what the dataset's URI fixes, or else above, where its kind fits.
+func keyOf(f *pb.File, name string, kind pb.Kind) (value string, ok bool) {
+	if value, ok = keysOf(f)[name]; ok {
+		return value, true
+	}
+	if value, ok = keysIn(f.GetUri()[:f.GetKeysAt()])[name]; ok {
+		_, err := keyCell(value, kind)
+		ok = err == nil
+	}
+	return value, ok
+}
+
+func keysIn(path string) map[string]string {
+	parts := strings.Split(path, "/")
 	keys := map[string]string{} // the last directory counts
 	for _, dir := range parts[:len(parts)-1] {
 		k, v, ok := strings.Cut(dir, "=")

@@ -39,13 +39,16 @@ type Cache struct {
 	room    *Room
 }
 
-type cacheKey struct{ profile, uri, etag, how string }
+type cacheKey struct {
+	profile, uri, etag, how string
+	unknown                 bool // what it holds decides whether it is read as the dataset says
+}
 
 func keyOf(profile string, f *pb.File, how *pb.Format) cacheKey {
 	key := cacheKey{profile: profile, uri: f.GetUri(), etag: f.GetEtag()}
 	if how != nil {
 		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(how) // what was unmarshalled can be marshalled
-		key.how = string(text)
+		key.how, key.unknown = string(text), f.GetUnknown()
 	}
 	return key
 }

@@ -126,11 +126,14 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	if in.Before != nil {
 		return named(in.Before.Format()).Describe(ctx, in)
 	}
+	var as format.Format // nil: the dataset says none
 	if name := in.How.GetName(); name != "" {
-		if of := named(name); of != nil {
-			return of.Describe(ctx, in)
+		if as = named(name); as == nil {
+			return nil, fmt.Errorf("there is no format %q; %s can be read", name, strings.Join(Names(), ", "))
 		}
-		return nil, fmt.Errorf("there is no format %q; %s can be read", name, strings.Join(Names(), ", "))
+		if !in.File.GetUnknown() {
+			return as.Describe(ctx, in)
+		}
 	}
 	ending := strings.ToLower(path.Ext(storage.Uncompressed(in.File.GetUri())))
 	slices.SortStableFunc(all, func(a, b format.Format) int { // those that the name tells come first
@@ -138,10 +141,12 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 	})
 	for _, known := range all {
 		claims, err := known.Claims(ctx, in)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if claims {
+		case claims && as != nil && known.Name() != as.Name():
+			return nil, &UnclaimedError{fmt.Sprintf("not %s, which dataset.format says, but %s", as.Name(), known.Name())}
+		case claims:
 			return known.Describe(ctx, in)
 		}
 	}

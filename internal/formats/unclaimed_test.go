@@ -42,3 +42,28 @@ func TestFilesOfNoFormat(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownFilesOfANamedFormat: what a file without an ending holds decides whether it is read as the dataset says,
+// and a file that is known is read so whatever it holds.
+func TestUnknownFilesOfANamedFormat(t *testing.T) {
+	cache := formats.NewCache(1 << 20)
+	for _, c := range []struct{ how, data, want string }{
+		{"csv", "As is.\n", "of no format that is read"},
+		{"csv", "{\"a\": 1}\n", "not CSV, which dataset.format says, but JSON lines"},
+		{"jsonl", "{\"a\": 1}\n", ""},
+	} {
+		one := &filetest.One{URI: "file:///d/LICENSE", Data: []byte(c.data)}
+		how := &pb.Format{Name: c.how}
+		known := one.File()
+		if _, err := cache.Load(t.Context(), one, "", known, how, nil, nil); err != nil {
+			t.Errorf("%s of %q, by its name: %v", c.how, c.data, err)
+		}
+		unknown := one.File()
+		unknown.Unknown = true
+		_, err := cache.Load(t.Context(), one, "", unknown, how, nil, nil)
+		if c.want == "" && err != nil ||
+			c.want != "" && (!formats.IsForeign(unknown, err) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %q: %v, want %q", c.how, c.data, err, c.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"math"
@@ -13,8 +14,39 @@ import (
 // Braces stand for several names, as in shells: {a,b} for each of its parts, {000..099} for each number. All of the
 // names must be there. Braces that are neither, and those behind a "\", are letters.
 
-// maxNames bounds the names that the URIs of one dataset stand for.
-const maxNames = 1_000_000
+const (
+	// maxNames bounds the names that the URIs of one dataset stand for.
+	maxNames = 1_000_000
+	// What a URI with braces may be: to expand it takes time that grows with the square of its length.
+	maxBracedBytes, maxNested = 4 << 10, 16
+)
+
+// checkBraces refuses texts that would take long to expand.
+func checkBraces(text string) error {
+	if !strings.Contains(text, "{") {
+		return nil
+	}
+	if len(text) > maxBracedBytes {
+		return fmt.Errorf("it has braces and %s bytes, of which it may have %s; name a directory, or several URIs",
+			humanize.Comma(int64(len(text))), humanize.Comma(maxBracedBytes))
+	}
+	open := 0
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '\\':
+			at++
+		case '{':
+			open++
+		case '}':
+			open = max(0, open-1)
+		}
+		if open > maxNested {
+			return fmt.Errorf("more than %d of its braces are nested or not closed; write those that are letters "+
+				"behind a \\, or several URIs", maxNested)
+		}
+	}
+	return nil
+}
 
 // group is the first pair of braces of a text that stands for several parts.
 type group struct {
@@ -176,7 +208,10 @@ func expand(done, text string, yield func(string) bool) bool {
 }
 
 // namesOf are the canonical URIs that one with braces stands for, each once; none: it has no braces.
-func (s *spent) namesOf(uri string) (all []string, err error) {
+func (s *spent) namesOf(ctx context.Context, uri string) (all []string, err error) {
+	if err := checkBraces(uri); err != nil {
+		return nil, err
+	}
 	if _, ok := firstGroup(uri); !ok {
 		return nil, nil
 	}
@@ -192,6 +227,9 @@ func (s *spent) namesOf(uri string) (all []string, err error) {
 	}
 	seen := make(map[string]bool, n)
 	for name := range names(uri) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		for level := range strings.SplitSeq(name, "/") {
 			if level == "." || level == ".." {
 				return nil, fmt.Errorf("its braces stand for %s, which has a level %s; write the path without",

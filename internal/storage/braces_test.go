@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,11 +69,49 @@ func anyBraces(t *rapid.T, depth int) (text string, all []string) {
 	return text, all
 }
 
+// TestBracesAreBounded: a URI that would take long to expand is refused before it is, and the time of a listing ends
+// the expansion of others.
+func TestBracesAreBounded(t *testing.T) {
+	limits, err := Listing{}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested := func(n int) string { return strings.Repeat("{a,", n) + strings.Repeat("}", n) }
+	letters := strings.Repeat("x", maxBracedBytes)
+	for _, c := range []struct{ name, want string }{
+		{letters, ""},
+		{letters[len("s3://bkt/{a,b}"):] + "{a,b}", ""},
+		{letters + "{a,b}", "it has braces and 4,110 bytes, of which it may have 4,096"},
+		{strings.Repeat("{", 400_000), "bytes, of which it may have 4,096"},
+		{strings.Repeat("{", maxNested), ""},
+		{strings.Repeat("{", maxNested+1), "more than 16 of its braces"},
+		{strings.Repeat(`\{`, 1000), ""},
+		{nested(maxNested), ""},
+		{nested(maxNested + 1), "more than 16 of its braces"},
+		{strings.Repeat("}{a}", 1000), ""},
+	} {
+		cost := &spent{limits: limits}
+		_, err := cost.namesOf(t.Context(), "s3://bkt/"+c.name)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.50s: %.200v, want %q", c.name, err, c.want)
+		}
+	}
+	over := errors.New("over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(over)
+	if _, err := (&spent{limits: limits}).namesOf(ctx, "s3://bkt/{0..9}"); !errors.Is(err, over) {
+		t.Errorf("of a listing that is over: %v", err)
+	}
+}
+
 func FuzzBraces(f *testing.F) {
 	f.Add("s3://b/{train,val}-{000000..000099}.tar")
 	f.Add(`{a,{b,\},c}{9..1..3}`)
 	f.Add("{{{0..99999999999999999999},}{,}")
 	f.Fuzz(func(t *testing.T, text string) {
+		if checkBraces(text) != nil {
+			return
+		}
 		n := countNames(text)
 		if n > 10_000 {
 			return

@@ -65,8 +65,9 @@ func dataEndings(of func(format string) bool) string {
 	return english.WordSeries(all, "or")
 }
 
-// dataAs is the kind of a dataset's files that says how they are read: those whose endings are the format's. Of a
-// directory without any, all are that are of no other format.
+// dataAs is the kind of a dataset's files that says how they are read: those whose endings are the format's, and of
+// those without an ending which show by what they hold that they are of it. Of a directory without any such ending, all
+// are that are of no other format.
 func dataAs(how *pb.Format) Kind {
 	is := func(format string) bool { return isNamed(how.GetName(), format) }
 	if !slices.ContainsFunc(formats(), func(f named) bool { return is(f.format) }) {

@@ -55,7 +55,7 @@ func newGlob(uri string) (g glob, prefix string, err error) {
 // Finds reports whether a file is one of those that List finds by a URI, both canonical, once it is there: one below
 // the directory, or one that the glob matches.
 func Finds(uri, file string) bool {
-	if countNames(uri) > maxNames {
+	if checkBraces(uri) != nil || countNames(uri) > maxNames {
 		return false
 	}
 	for name := range names(uri) {

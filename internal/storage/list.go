@@ -26,7 +26,8 @@ type Kind struct {
 	Has func(uri string) bool
 	// Together fails for files that a directory must not hold beside each other; nil: they all may.
 	Together func(dir string, files []*pb.File) error
-	// Bare: a directory stands for files without an ending, too, which are unknown.
+	// Bare: a directory stands for files without an ending, too. These are unknown, unless it has none that Has reports
+	// and may stand for Spare.
 	Bare bool
 	// Spare are files that a directory stands for where it has none that Has reports; nil: there are none.
 	Spare func(uri string) bool
@@ -189,7 +190,7 @@ func keysAt(uri, found string) int {
 
 // findAll returns the files that a URI names, with braces or without: at least one of each name.
 func (l *listing) findAll(ctx context.Context, uri string) ([]*pb.File, error) {
-	all, err := l.cost.namesOf(uri)
+	all, err := l.cost.namesOf(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
@@ -377,6 +378,7 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 		}
 	}
 	var spares []*pb.File // as long as there is none that is wanted
+	var bare []*pb.File
 	own := false
 	err := l.List(ctx, q, func(f *pb.File) error {
 		met := of(f)
@@ -398,7 +400,9 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 			l.pass(met, base, f.GetUri())
 			return tableOf(base, f.Uri)
 		default:
-			f.Unknown = met == unknown && l.kind.Spare == nil
+			if met == unknown {
+				bare = append(bare, f)
+			}
 			found = append(found, f)
 		}
 		if err := l.cost.add(f); err != nil || met == wanted {
@@ -406,6 +410,9 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 		}
 		return tableOf(base, f.Uri)
 	})
+	for _, f := range bare {
+		f.Unknown = own || l.kind.Spare == nil
+	}
 	return append(found, spares...), cmp.Or(err, table)
 }
 

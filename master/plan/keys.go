@@ -106,22 +106,35 @@ func date(text string) (int64, bool) {
 	return days, err == nil
 }
 
-// Constants returns a file with the values that keys of partitions have in its path, of the sources that are such.
+// Constants returns a file with the values that keys of partitions have in its path, of the sources that are such. A
+// key that is missing below what the dataset's URI fixes is looked for above, where sessions may have it that an
+// earlier release opened.
 func Constants(f *pb.File, sources []*pb.Source) (*pb.File, error) {
 	isKey := (*pb.Source).GetPartition
 	if !slices.ContainsFunc(sources, isKey) {
 		return f, nil
 	}
-	keys := lastKeys(keyLevels(f))
+	keys, above := lastKeys(keyLevels(f)), lastKeys(f.GetUri()[:len(f.GetUri())-len(keyLevels(f))])
 	out := numbered(f, int(f.GetIndex()))
 	for _, s := range sources {
-		text, ok := keys[s.GetName()]
-		if !ok || !isKey(s) {
+		if !isKey(s) {
 			continue
+		}
+		text, below := keys[s.GetName()]
+		if !below {
+			var ok bool
+			if text, ok = above[s.GetName()]; !ok {
+				continue
+			}
 		}
 		c := &pb.Constant{Name: s.GetName()}
 		if text != nil {
-			if c.Value = valueOf(*text, s.GetType().GetKind()); c.Value == nil {
+			c.Value = valueOf(*text, s.GetType().GetKind())
+			switch {
+			case c.Value != nil:
+			case !below: // another type: it is not the key that the session has
+				continue
+			default:
 				return nil, fmt.Errorf("plan: %s: the partition key %s is %q, which is not %s", f.GetUri(), s.GetName(),
 					*text, spec.TypeFromProto(s.GetType()))
 			}

@@ -48,6 +48,35 @@ func TestKeysBelowTheDataset(t *testing.T) {
 	check(t, err)
 }
 
+// TestConstantsAbove: a key that a program reads is found above what the dataset's URI fixes, unless it is below, or of
+// another type there.
+func TestConstantsAbove(t *testing.T) {
+	key := source("env", pb.Kind_INT64, false)
+	key.Partition = true
+	column := source("day", pb.Kind_INT64, false)
+	for _, c := range []struct{ fixed, below, want string }{
+		{"env=7/day=1/", "p", "7"},
+		{"env=7/", "env=8/p", "8"},
+		{"env=7/", "env=__HIVE_DEFAULT_PARTITION__/p", "null"},
+		{"env=__HIVE_DEFAULT_PARTITION__/", "p", "null"},
+		{"env=prod/", "p", ""},
+		{"x/", "p", ""},
+	} {
+		f := &pb.File{Uri: "s3://b/" + c.fixed + c.below, KeysAt: uint32(len("s3://b/" + c.fixed))}
+		f, err := plan.Constants(f, []*pb.Source{key, column})
+		check(t, err)
+		got := ""
+		for _, c := range f.GetConstants() {
+			if got += "null"; c.GetValue() != nil {
+				got = fmt.Sprint(c.GetValue().GetInt())
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: env is %q, want %q", f.GetUri(), got, c.want)
+		}
+	}
+}
+
 // TestPrune: files get what a program reads of their keys, and those that its filter excludes are left out.
 func TestPrune(t *testing.T) {
 	files := listed("day=2026-01-02/n=05", "day=2026-01-03/n=6", "day=__HIVE_DEFAULT_PARTITION__/n=7", "n=8")
