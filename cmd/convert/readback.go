@@ -61,7 +61,7 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Array) (arrow.Array, error), error) {
 	if to == asMDS {
 		of, values := mdsAsRead(f.Type)
-		r.columns = append(r.columns, f.Name)
+		r.columns = append(r.columns, f.Name) // not the fields of its JSON
 		return arrow.Field{Name: f.Name, Type: of, Nullable: true}, values, nil
 	}
 	if to == "tar" && namesSamples(f) {
