@@ -190,8 +190,8 @@ func unseen(o *Options, src source) []string {
 	}) {
 		return nil
 	}
-	return []string{fmt.Sprintf("the columns are those that the fronts of files show, about their first %s: one that is "+
-		"only behind them is left out, unless --format declares it, as in '{name: %s, columns: {late: int64}}'",
+	return []string{fmt.Sprintf("the columns are those that the fronts of files show, about their first %s: one that "+
+		"is only behind them is left out, unless --format declares it, as in '{name: %s, columns: {late: int64}}'",
 		humanize.IBytes(format.Head), name)}
 }
 

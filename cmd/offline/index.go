@@ -184,17 +184,17 @@ func (x *indexer) run(ctx context.Context, of *pb.Dataset) error {
 			}
 			cli.Status(os.Stderr, "files %d of %d", i, len(files))
 			made, err := x.file(within, f)
-			if within.Err() != nil {
-				return context.Cause(within)
-			}
 			if err != nil {
+				if within.Err() != nil {
+					return context.Cause(within)
+				}
 				x.fail(err)
 			}
 			return x.done(within, f, made)
 		})
 	}
 	err = group.Wait()
-	if ctx.Err() != nil { // what was made is not lost
+	if err != nil { // what was made is not lost
 		kept, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		defer cancel()
 		for dir, d := range x.dirs {
@@ -281,7 +281,13 @@ func (x *indexer) done(ctx context.Context, f *pb.File, made *index.Index) error
 		full, d.packed, d.size = d.packed, nil, 0
 	}
 	x.mu.Unlock()
-	return x.write(ctx, dir, full)
+	err := x.write(ctx, dir, full)
+	if err != nil && ctx.Err() != nil { // run tries again
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		d.packed = append(d.packed, full...)
+	}
+	return err
 }
 
 func (x *indexer) write(ctx context.Context, dir string, packed []index.Packed) error {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -95,4 +97,29 @@ func TestIndex(t *testing.T) {
 	}
 	index(told{3, 3, 0, 4, 400_040})
 	index(told{3, 0, 3, 0, 0})
+}
+
+// TestIndexUnwritable: where a folder's indexes cannot be written, those that were made of others are.
+func TestIndexUnwritable(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // files at once: z is looked at once there is an index of a file of a
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a/1.jsonl": "{\"label\": 1}\n", "a/2.jsonl": strings.Repeat("{\"label\": 1}\n", 1<<20),
+		"z/1.jsonl": "{\"label\": 1}\n", "z/_penstock": "no folder",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := offline.Index()
+	cmd.SetOut(io.Discard)
+	cmd.SetArgs([]string{dir})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "z/_penstock") {
+		t.Errorf("the error is %v", err)
+	}
+	packs, err := filepath.Glob(filepath.Join(dir, "a", "_penstock", "index", "*.indexes"))
+	if err != nil || len(packs) == 0 {
+		t.Errorf("there are %v: %v", packs, err)
+	}
 }
