@@ -120,15 +120,19 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 	return d, nil
 }
 
-// describe looks at all files, and merges their columns as sessions do.
+// describe looks at all files, leaves out those without an ending that are of no format, and merges their columns: as
+// sessions do.
 func (d *decoded) describe(ctx context.Context) ([]spec.Column, error) {
 	parts := make([]spec.FileSchema, len(d.in.files))
-	names := make([]string, len(d.in.files))
+	names, foreign := make([]string, len(d.in.files)), make([]bool, len(d.in.files))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(describedAtOnce)
 	for i, f := range d.in.files {
 		group.Go(func() error {
 			described, err := d.cache.Load(ctx, d.in.store, d.in.profile, f, d.how, nil, nil)
+			if foreign[i] = formats.IsForeign(f, err); foreign[i] {
+				return nil
+			}
 			if _, unclaimed := errors.AsType[*formats.UnclaimedError](err); unclaimed {
 				return fmt.Errorf("%s: neither its name nor its bytes tell its format: give --format, or, of a table "+
 					"of text, --delimiter", d.in.name(i))
@@ -141,6 +145,12 @@ func (d *decoded) describe(ctx context.Context) ([]spec.Column, error) {
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
+	}
+	parts, names = without(parts, foreign), without(names, foreign)
+	d.in.leaveOut(foreign)
+	d.total = d.in.total()
+	if len(names) == 0 {
+		return nil, errors.New("none of the files is of a format that is read: give --format")
 	}
 	for i, name := range names {
 		if name != names[0] {

@@ -145,14 +145,14 @@ func TestFormatChoosesFiles(t *testing.T) {
 		{
 			map[string]string{"a.csv": "x\n1\n", "b.csv": "", "c.jsonl": `{"x": 5}`, "000_0": "x\n2\n"},
 			&pb.Format{Name: "csv"},
-			[]string{"x int64", "2", "1"},
-			2,
+			[]string{"x int64", "1"},
+			3,
 		},
 		{
 			map[string]string{"000_0": "x\n2\n", "a.dat": "x\n3\n", "b.idx": "?"},
 			&pb.Format{Name: "csv"},
 			[]string{"x int64", "2", "3"},
-			1,
+			0,
 		},
 		{
 			map[string]string{"a.bin": "\x01\x00\x02\x00\x03\x00", "a.bin.docs": "\x03" + strings.Repeat("\x00", 7)},
@@ -160,7 +160,7 @@ func TestFormatChoosesFiles(t *testing.T) {
 				"dtype": textValue("uint16"), "documents": textValue("*.docs"),
 			}},
 			[]string{"tokens list<list: uint16, nullable>", "[1,2,3]"},
-			1,
+			0,
 		},
 	} {
 		dir := t.TempDir()

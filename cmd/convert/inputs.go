@@ -124,6 +124,26 @@ func inPartition(uri, found string) error {
 // nameOf is a URI as messages have it: local files by their paths.
 func nameOf(uri string) string { return strings.TrimPrefix(uri, file.Scheme) }
 
+// leaveOut forgets files, and notes that.
+func (in *inputs) leaveOut(which []bool) {
+	for i, f := range in.files {
+		if which[i] {
+			in.notes = append(in.notes, "left out: "+nameOf(f.GetUri())+", which is of no format, or of another")
+		}
+	}
+	in.files = without(in.files, which)
+}
+
+// without are the elements that are not left out.
+func without[T any](all []T, out []bool) (some []T) {
+	for i, v := range all {
+		if !out[i] {
+			some = append(some, v)
+		}
+	}
+	return some
+}
+
 // name is that of file i.
 func (in *inputs) name(i int) string { return nameOf(in.files[i].GetUri()) }
 
