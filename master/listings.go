@@ -20,8 +20,8 @@ const (
 	fileBytes, maxFileBytes = 128, 256
 )
 
-// listings are those of the datasets that were planned lately, one for all sessions that read the same files by the same
-// URIs, up to a number of bytes or one listing. It may be used by many goroutines at once.
+// listings are those of the datasets that were planned lately, one for all sessions that read the same files by the
+// same URIs, up to a number of bytes or one listing. It may be used by many goroutines at once.
 type listings struct {
 	kept *lru.Cache[string, *listing] // by listingKey
 }

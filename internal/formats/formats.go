@@ -145,7 +145,9 @@ func describe(ctx context.Context, in *format.Input) (format.File, error) {
 		case err != nil:
 			return nil, err
 		case claims && as != nil && known.Name() != as.Name():
-			return nil, &UnclaimedError{fmt.Sprintf("not %s, which dataset.format says, but %s", as.Name(), known.Name())}
+			return nil, &UnclaimedError{
+				fmt.Sprintf("not %s, which dataset.format says, but %s", as.Name(), known.Name()),
+			}
 		case claims:
 			return known.Describe(ctx, in)
 		}

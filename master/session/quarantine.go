@@ -88,8 +88,8 @@ func (s quarantine) refused(c Sync, k *rank, ch *Changes) {
 func (s quarantine) intolerable(r Refusal) string {
 	what := fmt.Sprintf("%s extent %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
 	const mend = "mend what it names, the file, the spec or the function, and begin a new session; or restore the " +
-		"newest checkpoint in a session that goes on without it: on_error: {skip_rows: N} leaves out rows that are bad " +
-		"by themselves, and on_error: {skip: %d} whole extents"
+		"newest checkpoint in a session that goes on without it: on_error: {skip_rows: N} leaves out rows that are " +
+		"bad by themselves, and on_error: {skip: %d} whole extents"
 	words := r.Words + "; "
 	if strings.Contains(r.Words, "\n") { // a traceback
 		words = r.Words + "\n"

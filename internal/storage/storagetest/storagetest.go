@@ -299,7 +299,8 @@ func testTellAs(t *testing.T, fx Fixture) {
 		if got != tc.want || other != tc.other {
 			t.Errorf("%s as %s: %s, and left out %s", tc.uri, tc.how.GetName(), got, other)
 		}
-		if unknown := strings.ReplaceAll(strings.Join(left.Unknown.Examples, " "), fx.Base+"/", ""); unknown != tc.unknown {
+		unknown := strings.ReplaceAll(strings.Join(left.Unknown.Examples, " "), fx.Base+"/", "")
+		if unknown != tc.unknown {
 			t.Errorf("%s as %s: unknown are %q, want %q", tc.uri, tc.how.GetName(), unknown, tc.unknown)
 		}
 	}
