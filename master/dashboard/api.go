@@ -37,7 +37,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	reply(w, events, err)
 }
 
-// maxSkipped is how many skipped row groups of a session are named.
+// maxSkipped is how many skipped extents of a session are named.
 const maxSkipped = 4
 
 func (d *Dashboard) sessions(w http.ResponseWriter, r *http.Request) {

@@ -162,7 +162,9 @@ func TestAnswers(t *testing.T) {
 		{"/api/v1/events?session=run-0", &pb.ListEventsReply{Events: s.happened[:1]}, &pb.ListEventsReply{}},
 		{
 			"/api/v1/sessions",
-			&pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7", Progress: &pb.Progress{RowsDelivered: 7}}}},
+			&pb.ListSessionsReply{Sessions: []*pb.Session{{
+				Id: "run-7", Spec: &pb.Spec{}, Progress: &pb.Progress{RowsDelivered: 7}, Skipped: []*pb.SkippedRows{{}},
+			}}},
 			&pb.ListSessionsReply{},
 		},
 	} {

@@ -109,7 +109,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	p.until(`document.querySelectorAll("#table-left tbody tr").length === 2`)
 	cells := `[...document.querySelectorAll("#table-left tbody tr")].map(r => [...r.cells].map(c => c.textContent).join("|")).join("\n")`
 	p.is(cells, "run-7|2|1,234 rows|1,000|s3://b/1.tar row 17: decode_jpeg: <b>damaged</b>\n"+
-		"run-7|all|2 row groups|3|s3://b/2.parquet row group 4: checksum differs")
+		"run-7|all|2 extents|3|s3://b/2.parquet extent 4: checksum differs")
 	p.picture("left-out")
 	p.accessible()
 	rows(2000)

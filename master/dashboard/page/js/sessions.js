@@ -100,8 +100,8 @@ function badRows(s) {
 function rowGroups(s) {
   const count = n(s.skipped_row_groups);
   if (count === 0) return [];
-  const some = (s.skipped ?? []).map((k) => `${f.name(k.file)} row group ${n(k.row_group)}: ${k.cause}`);
-  return [{ session: s.id, epoch: 0, count, what: "row groups", most: n(s.spec?.on_error?.skip), some }];
+  const some = (s.skipped ?? []).map((k) => `${f.name(k.file)} extent ${n(k.row_group)}: ${k.cause}`);
+  return [{ session: s.id, epoch: 0, count, what: "extents", most: n(s.spec?.on_error?.skip), some }];
 }
 
 const cells = (base64) => Uint8Array.from(atob(base64 ?? ""), (c) => c.charCodeAt(0));
