@@ -96,7 +96,7 @@ func TestASessionFailsWhateverTheFileSays(t *testing.T) {
 	s := newSpec(dataset(t, 2))
 	s.Shuffle = false
 	openSession(t, m, "run", s, 1)
-	if got := failure(t, m, "run"); !strings.Contains(got, "column \uFFFD is damaged; bring the file back") {
+	if got := failure(t, m, "run"); !strings.Contains(got, "column \uFFFD is damaged; mend the file") {
 		t.Errorf("the session fails with %q", got)
 	}
 }

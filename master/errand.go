@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 const (
@@ -154,7 +155,7 @@ func (e *errand) one(ctx context.Context, workers []*pb.Worker, s *pb.Shard) (er
 	}
 	switch {
 	case changed != nil && len(unreadable)+own == len(workers):
-		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, changed)
+		return changedError{fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, changed)}
 	case len(unreadable) == len(workers):
 		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, err)
 	case len(unreadable)+own == len(workers):
@@ -162,6 +163,13 @@ func (e *errand) one(ctx context.Context, workers []*pb.Worker, s *pb.Shard) (er
 	}
 	return err
 }
+
+// changedError is a storage.ErrChanged that workers tell of.
+type changedError struct{ error }
+
+func (e changedError) Unwrap() error { return e.error }
+
+func (changedError) Is(target error) bool { return target == storage.ErrChanged }
 
 // action has a worker do a Flight action, and takes the bodies of its results until done. A result without a body says
 // that it is at work.
