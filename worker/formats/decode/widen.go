@@ -1,14 +1,10 @@
 package decode
 
-import (
-	"encoding/binary"
+import "github.com/penstock-ml/penstock/api/pb"
 
-	"github.com/penstock-ml/penstock/api/pb"
-)
-
-// Widen makes integers of those of a kind that is no wider, which lie in memory little endian.
+// Widen makes integers of those of a kind that is no wider, which lie in memory little endian. Their bytes are put
+// together here: calls of encoding/binary are not inlined in what is generic.
 func Widen[T int32 | int64](dst []T, src []byte, from pb.Kind) {
-	le := binary.LittleEndian
 	switch from {
 	case pb.Kind_UINT8:
 		for i := range dst {
@@ -20,23 +16,30 @@ func Widen[T int32 | int64](dst []T, src []byte, from pb.Kind) {
 		}
 	case pb.Kind_UINT16:
 		for i := range dst {
-			dst[i] = T(le.Uint16(src[2*i:]))
+			s := src[2*i : 2*i+2]
+			dst[i] = T(uint16(s[0]) | uint16(s[1])<<8)
 		}
 	case pb.Kind_INT16:
 		for i := range dst {
-			dst[i] = T(int16(le.Uint16(src[2*i:])))
+			s := src[2*i : 2*i+2]
+			dst[i] = T(int16(uint16(s[0]) | uint16(s[1])<<8))
 		}
 	case pb.Kind_UINT32:
 		for i := range dst {
-			dst[i] = T(le.Uint32(src[4*i:]))
+			s := src[4*i : 4*i+4]
+			dst[i] = T(uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24)
 		}
 	case pb.Kind_INT32:
 		for i := range dst {
-			dst[i] = T(int32(le.Uint32(src[4*i:])))
+			s := src[4*i : 4*i+4]
+			dst[i] = T(int32(uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24))
 		}
 	default:
 		for i := range dst {
-			dst[i] = T(le.Uint64(src[8*i:]))
+			s := src[8*i : 8*i+8]
+			low := uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+			high := uint32(s[4]) | uint32(s[5])<<8 | uint32(s[6])<<16 | uint32(s[7])<<24
+			dst[i] = T(uint64(low) | uint64(high)<<32)
 		}
 	}
 }
