@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
-	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
@@ -54,12 +48,6 @@ type decoded struct {
 	tell        func(Progress)
 	telling     sync.Mutex
 	given       int64 // rows
-}
-
-// skipped are the rows that were left out, since they are damaged.
-type skipped struct {
-	rows  int64
-	first []string // what was wrong with the first ones
 }
 
 // filePart is an extent of a file.
@@ -120,91 +108,6 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 	return d, nil
 }
 
-// describe looks at all files, leaves out those without an ending that are of no format, and merges their columns: as
-// sessions do.
-func (d *decoded) describe(ctx context.Context) ([]spec.Column, error) {
-	parts := make([]spec.FileSchema, len(d.in.files))
-	names, foreign := make([]string, len(d.in.files)), make([]bool, len(d.in.files))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(describedAtOnce)
-	for i, f := range d.in.files {
-		group.Go(func() error {
-			described, err := d.cache.Load(ctx, d.in.store, d.in.profile, f, d.how, nil, nil)
-			if foreign[i] = formats.IsForeign(f, err); foreign[i] {
-				return nil
-			}
-			if _, unclaimed := errors.AsType[*formats.UnclaimedError](err); unclaimed {
-				return fmt.Errorf("%s: neither its name nor its bytes tell its format: give --format, or, of a table "+
-					"of text, --delimiter", d.in.name(i))
-			}
-			if err == nil {
-				parts[i], names[i] = format.Schema(f, described), described.Format()
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	parts, names = without(parts, foreign), without(names, foreign)
-	d.in.leaveOut(foreign)
-	d.total = d.in.total()
-	if len(names) == 0 {
-		return nil, errors.New("none of the files is of a format that is read: give --format")
-	}
-	for i, name := range names {
-		if name != names[0] {
-			return nil, differ(d.in, i, names[0], name)
-		}
-	}
-	d.format = names[0]
-	schema, err := spec.Merge(parts)
-	return schema.Columns, err
-}
-
-// chosen are the columns that are named, in that order; without names all.
-func chosen(columns []spec.Column, names []string) ([]spec.Column, error) {
-	if len(names) == 0 {
-		return columns, nil
-	}
-	var out []spec.Column
-	for _, name := range names {
-		i := slices.IndexFunc(columns, func(c spec.Column) bool { return c.Name == name })
-		if i < 0 {
-			var all []string
-			for _, c := range columns {
-				all = append(all, c.Name)
-			}
-			return nil, fmt.Errorf("--columns: there is no column %s; there are %s (types are said by --format, as "+
-				"in '{name: jsonl, columns: {score: float32}}')", name, some(all))
-		}
-		out = append(out, columns[i])
-	}
-	return out, nil
-}
-
-// seenInFronts are the formats of which only a file's front tells which columns there are, and how specs call them.
-func seenInFronts() map[string]string {
-	return map[string]string{"JSON lines": "jsonl", "WebDataset": "webdataset", "TFRecord": "tfrecord"}
-}
-
-// unseen tells of columns that files may have behind their fronts; nothing: there are none, or they are chosen.
-func unseen(o *Options, src source) []string {
-	d, ok := src.(*decoded)
-	if !ok || len(o.Columns) > 0 {
-		return nil
-	}
-	name := seenInFronts()[d.format]
-	if name == "" || !slices.ContainsFunc(d.in.files, func(f *pb.File) bool {
-		return f.GetSize() > format.Head || len(storage.Uncompressed(f.GetUri())) < len(f.GetUri())
-	}) {
-		return nil
-	}
-	return []string{fmt.Sprintf("the columns are those that the fronts of files show, about their first %s: one that "+
-		"is only behind them is left out, unless --format declares it, as in '{name: %s, columns: {late: int64}}'",
-		humanize.IBytes(format.Head), name)}
-}
-
 // nextFile opens the next file, or returns errEnd.
 func (d *decoded) nextFile(ctx context.Context) error {
 	d.closeFile()
@@ -214,8 +117,7 @@ func (d *decoded) nextFile(ctx context.Context) error {
 	i := d.opened
 	d.opened++
 	parts, stop := iter.Pull2(d.partsOf(ctx, i))
-	d.stop = stop
-	d.parts = func() (filePart, error, bool) { return parts() }
+	d.parts, d.stop = parts, stop
 	return nil
 }
 
@@ -399,88 +301,6 @@ func (d *decoded) rowsAtOnce() int64 {
 
 func (d *decoded) name() string { return d.in.name(d.opened - 1) }
 
-// shownFaults is how many rows that were left out are named.
-const shownFaults = 5
-
-// withoutFaults leaves out rows that could not be decoded, if that is allowed; nil: there are no others.
-func (d *decoded) withoutFaults(rec arrow.Record, first int64) (arrow.Record, error) {
-	of, ok := d.decoder.(decoders.Faulty)
-	if !ok || len(of.Faults()) == 0 {
-		return rec, nil
-	}
-	var runs []arrow.Record
-	from := int64(0)
-	for _, f := range of.Faults() {
-		err := fmt.Errorf("%s row %d: %w", d.name(), first+int64(f.Row), f.Err)
-		switch {
-		case d.most == 0:
-			return nil, err
-		case d.skipped.rows == d.most:
-			return nil, fmt.Errorf("%w (--skip-rows leaves out %d, which are before it)", err, d.most)
-		}
-		d.skipped.add(err)
-		if at := int64(f.Row); at > from {
-			runs = append(runs, rec.NewSlice(from, at))
-		}
-		from = int64(f.Row) + 1
-	}
-	if from < rec.NumRows() {
-		runs = append(runs, rec.NewSlice(from, rec.NumRows()))
-	}
-	return joined(runs)
-}
-
-func (s *skipped) add(err error) {
-	if s.rows++; len(s.first) < shownFaults {
-		s.first = append(s.first, err.Error())
-	}
-}
-
-// notes tell of the rows.
-func (s skipped) notes() []string {
-	if s.rows == 0 {
-		return nil
-	}
-	notes := []string{"left out, since they cannot be decoded: " + english.Plural(int(s.rows), "row", "")}
-	for _, why := range s.first {
-		notes = append(notes, "left out: "+why)
-	}
-	return notes
-}
-
-// skippedOf are the rows that a conversion left out, also in earlier runs.
-func skippedOf(src source, done *progress) (s skipped) {
-	if d, ok := src.(*decoded); ok {
-		s = d.skipped
-	}
-	if n := len(done.files); n > 0 {
-		s.rows = max(s.rows, done.files[n-1].After.Skipped)
-	}
-	return s
-}
-
-// joined makes one record of several; nil: there are none.
-func joined(runs []arrow.Record) (arrow.Record, error) {
-	if len(runs) == 0 {
-		return nil, nil //nolint:nilnil // no rows are none to give
-	}
-	columns, rows := make([]arrow.Array, runs[0].NumCols()), int64(0)
-	for i := range columns {
-		var all []arrow.Array
-		for _, r := range runs {
-			all = append(all, r.Column(i))
-		}
-		var err error
-		if columns[i], err = array.Concatenate(all, memory.NewGoAllocator()); err != nil {
-			return nil, err
-		}
-	}
-	for _, r := range runs {
-		rows += r.NumRows()
-	}
-	return array.NewRecord(runs[0].Schema(), columns, rows), nil
-}
-
 func (d *decoded) behind() place {
 	return place{Input: d.opened - 1, Row: d.row, Skipped: d.skipped.rows}
 }
@@ -531,9 +351,4 @@ func (c *pieces) Bytes(from, n int) ([]byte, error) {
 		c.at, c.data = from, data
 	}
 	return c.data[from-c.at:], nil
-}
-
-// differ says of an input that it is of another format than the first one.
-func differ(in *inputs, i int, first, other string) error {
-	return fmt.Errorf("%s is %s, and %s %s: convert them one format at a time", in.name(0), first, in.name(i), other)
 }
