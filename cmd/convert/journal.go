@@ -122,7 +122,7 @@ func partName(n int, ending string) string {
 // workVersion changes for a format when the same command would make other rows or files of it.
 func workVersion(to string) int {
 	switch to {
-	case "jsonl", "tar":
+	case asLines, asTar:
 		return 2
 	}
 	return 1

@@ -28,7 +28,7 @@ type readBack struct {
 // readBackOf is how the output of inputs with a schema is read; nil: as it is.
 func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 	switch o.To {
-	case "jsonl", "tar", asMDS:
+	case asLines, asTar, asMDS:
 	default:
 		return nil, nil //nolint:nilnil // it keeps all types
 	}
@@ -51,7 +51,7 @@ func readBackOf(o *Options, inputs *arrow.Schema) (*readBack, error) {
 		}
 		r.fields, r.values = append(r.fields, f), append(r.values, values)
 	}
-	if o.To == "jsonl" {
+	if o.To == asLines {
 		r.columns = nil // there are no others
 	}
 	return r, nil
@@ -64,11 +64,11 @@ func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Arra
 		r.columns = append(r.columns, f.Name) // not the fields of its JSON
 		return arrow.Field{Name: f.Name, Type: of, Nullable: true}, values, nil
 	}
-	if to == "tar" && namesSamples(f) {
-		r.columns = append(r.columns, f.Name)
-		return f, nil, nil
-	}
-	if to == "tar" {
+	if to == asTar {
+		if namesSamples(f) {
+			r.columns = append(r.columns, f.Name)
+			return f, nil, nil
+		}
 		name, err := tarName(f)
 		if err != nil {
 			return f, nil, err
@@ -76,7 +76,7 @@ func (r *readBack) field(to string, f arrow.Field) (arrow.Field, func(arrow.Arra
 		f.Name = name
 	}
 	of := asJSONHas(f.Type)
-	if to == "tar" && isBytes(f.Type) {
+	if to == asTar && isBytes(f.Type) {
 		of = arrow.BinaryTypes.Binary
 	}
 	values := func(a arrow.Array) (arrow.Array, error) { return retyped(a, of) }

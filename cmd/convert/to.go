@@ -57,11 +57,11 @@ func outputFormats() []outputFormat {
 			encoder: func(*Options, int64) encoder { return &arrowEncoder{} },
 		},
 		{
-			name: "jsonl", ends: []string{".jsonl", ".ndjson"},
+			name: asLines, ends: []string{".jsonl", ".ndjson"},
 			encoder: func(*Options, int64) encoder { return &linesEncoder{} },
 		},
 		{
-			name: "tar", ends: []string{".tar"},
+			name: asTar, ends: []string{".tar"},
 			encoder: func(_ *Options, rows int64) encoder { return &tarEncoder{row: rows} },
 		},
 		{
@@ -72,8 +72,12 @@ func outputFormats() []outputFormat {
 	}
 }
 
-// asMDS is the format of which an output is never one file.
-const asMDS = "mds"
+// Formats of outputs that do not keep all types. An output of MDS is never one file.
+const (
+	asLines = "jsonl"
+	asTar   = "tar"
+	asMDS   = "mds"
+)
 
 // zipped is what compresses files as a whole, or "".
 func (o *Options) zipped() string {
