@@ -1,5 +1,5 @@
 # make test is what CI runs, with make test-torch. What it needs beside Go's modules is built or installed once:
-# `make tools` (a MinIO server, linters, generators) and `make python` (.venv).
+# `make tools` (servers that stand in for stores, linters, generators) and `make python` (.venv).
 
 TOOLS := $(CURDIR)/.cache/tools
 export PATH := $(TOOLS)/bin:$(PATH)
@@ -11,6 +11,7 @@ PACKAGE := client/python
 PEERS := $(CURDIR)/.cache/peers
 
 MINIO         := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
+FAKE_GCS      := github.com/fsouza/fake-gcs-server@v1.56.1
 GOFUMPT       := mvdan.cc/gofumpt@v0.12.0
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROTOC_GO     := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
@@ -53,7 +54,7 @@ MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
 LOOPS     = $(shell go list ./worker/formats/... ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.
-PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/s3 ./master ./master/store/...)
+PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/gs ./internal/storage/s3 ./master ./master/store/...)
 
 test-go: tools python ## the product, with the race detector where there are goroutines
 	@export PATH="$(CURDIR)/.venv/bin:$$PATH"; \
@@ -66,7 +67,7 @@ test-go: tools python ## the product, with the race detector where there are gor
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
-test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
+test-python: build tools python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
 	$(PYTEST_RUN) ../../.venv/bin/python -m pytest -n 3 --dist loadgroup --ignore=tests/torch --durations=10
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
@@ -165,10 +166,12 @@ proto: tools      ## regenerate api/pb
 proto-check: proto ## the committed generated code is up to date
 	git diff --exit-code -- api/pb
 
-tools: $(TOOLS)/bin/minio $(TOOLS)/bin/gofumpt $(TOOLS)/bin/gotestsum $(TOOLS)/bin/golangci-lint $(TOOLS)/bin/protoc-gen-go $(TOOLS)/bin/protoc-gen-go-grpc
+tools: $(TOOLS)/bin/minio $(TOOLS)/bin/fake-gcs-server $(TOOLS)/bin/gofumpt $(TOOLS)/bin/gotestsum $(TOOLS)/bin/golangci-lint $(TOOLS)/bin/protoc-gen-go $(TOOLS)/bin/protoc-gen-go-grpc
 
 $(TOOLS)/bin/minio:
 	GOBIN=$(TOOLS)/bin go install $(MINIO)
+$(TOOLS)/bin/fake-gcs-server:
+	GOBIN=$(TOOLS)/bin go install $(FAKE_GCS)
 $(TOOLS)/bin/gofumpt:
 	GOBIN=$(TOOLS)/bin go install $(GOFUMPT)
 $(TOOLS)/bin/gotestsum:

@@ -1,19 +1,12 @@
 package storagetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/penstock-ml/penstock/internal/storage/s3/s3test"
 )
@@ -32,7 +25,7 @@ type MinIO struct {
 // $PENSTOCK_MINIO, ~/go/bin/minio or minio on the PATH; without one the test is skipped, or fails if CI=true.
 func StartMinIO(t testing.TB) *MinIO {
 	t.Helper()
-	binary := findMinIO(t)
+	binary := find(t, "minio", "PENSTOCK_MINIO", "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c")
 	var err error
 	for range 3 { // another process may take the port first
 		var m *MinIO
@@ -42,30 +35,6 @@ func StartMinIO(t testing.TB) *MinIO {
 	}
 	t.Fatalf("start MinIO: %v", err)
 	return nil
-}
-
-func findMinIO(t testing.TB) string {
-	t.Helper()
-	if path := os.Getenv("PENSTOCK_MINIO"); path != "" {
-		return path
-	}
-	if home, err := os.UserHomeDir(); err == nil {
-		if path := filepath.Join(home, "go", "bin", "minio"); exec.CommandContext(t.Context(), path,
-			"--version").Run() == nil {
-			return path
-		}
-	}
-	path, err := exec.LookPath("minio")
-	if err == nil {
-		return path
-	}
-	const reason = "no MinIO server: set PENSTOCK_MINIO or " +
-		"`go install github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c`"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-	return ""
 }
 
 func startMinIO(t testing.TB, binary string) (*MinIO, error) {
@@ -79,67 +48,16 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 	if m.writer, err = s3test.NewWriter(address, m.AccessKey, m.SecretKey); err != nil {
 		return nil, err
 	}
-	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
 	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
+	stop, err := start(t.Context(), cmd, m.Endpoint+"/minio/health/cluster")
+	if err != nil {
+		m.writer.Close()
 		return nil, err
 	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // it is killed in the end; if it ended before, its output says why
-	}()
-	stop := func() {
-		m.writer.Close()
-		_ = cmd.Process.Kill() // it may have ended already
-		<-exited
-	}
-	if err := m.wait(t.Context(), exited); err != nil {
-		stop()
-		return nil, fmt.Errorf("%w\n%s", err, output.String())
-	}
-	t.Cleanup(stop)
+	t.Cleanup(func() { m.writer.Close(); stop() })
 	return m, nil
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// wait waits until the server can be written to.
-func (m *MinIO) wait(ctx context.Context, exited <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Endpoint+"/minio/health/cluster", nil)
-		if err != nil {
-			return err
-		}
-		request.Close = true
-		answer, err := http.DefaultClient.Do(request)
-		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-exited:
-			return errors.New("the server ended")
-		case <-ctx.Done():
-			return errors.New("the server was not ready in time")
-		case <-tick.C:
-		}
-	}
 }
 
 // MakeBucket makes a bucket.

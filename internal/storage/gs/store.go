@@ -1,0 +1,57 @@
+package gs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/penstock-ml/penstock/internal/storage/object"
+)
+
+// Store describes Google Cloud Storage.
+func Store() object.Store {
+	return object.Store{
+		Name: "gs", Schemes: []string{"gs"}, Canonical: canonical,
+		Profile: func() object.Profile { return &Profile{} },
+	}
+}
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
+
+func canonical(uri string) (string, error) {
+	bucket, key := split(uri)
+	if !bucketName.MatchString(bucket) {
+		return "", fmt.Errorf("%s: gs:// must be followed by a bucket's name, of lower-case letters, digits, -, _ "+
+			"and ., as in gs://bucket/data/", uri)
+	}
+	if key == "" {
+		return Scheme + bucket + "/", nil
+	}
+	return uri, nil
+}
+
+// baseName is what follows the last "/".
+func baseName(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+
+// Set takes a field from the environment.
+func (p *Profile) Set(field, value string) (known bool, err error) {
+	texts := map[string]*string{
+		"ENDPOINT":         &p.Endpoint,
+		"CA_FILE":          &p.CAFile,
+		"CREDENTIALS":      &p.Credentials,
+		"CREDENTIALS_FILE": &p.CredentialsFile,
+		"USER_PROJECT":     &p.UserProject,
+	}
+	if text := texts[field]; text != nil {
+		*text = value
+		return true, nil
+	}
+	if field == "WRITE" {
+		p.Write = strings.Split(value, ",")
+		return true, nil
+	}
+	return false, nil
+}
+
+// Open returns a client.
+func (p *Profile) Open() (object.Backend, error) { return New(p) }

@@ -1,0 +1,174 @@
+package gs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/penstock-ml/penstock/internal/storage/object"
+)
+
+// scope is what tokens are good for: reading and writing objects, as far as the account may.
+const scope = "https://www.googleapis.com/auth/devstorage.read_write"
+
+const (
+	// A token is fetched in the background when it is good for renewBefore only, and used until endsBefore its end.
+	// Machines' own services do not give another one earlier than some four minutes before.
+	renewBefore = 225 * time.Second
+	endsBefore  = 10 * time.Second
+	renewAgain  = 5 * time.Second // after a renewal that failed
+	// fetchTimeout bounds how long a token is fetched.
+	fetchTimeout = 30 * time.Second
+)
+
+// tokens fetches a profile's tokens and keeps the newest.
+type tokens struct {
+	fetch func(context.Context) (*oauth2.Token, error) // nil: none are needed
+	close func()
+
+	fetching singleflight.Group
+	mu       sync.Mutex
+	newest   *token
+	doubt    bool      // the one before was refused
+	again    time.Time // when a renewal may be tried
+}
+
+// token is what requests are signed with.
+type token struct {
+	*oauth2.Token
+	replaces bool // one that was refused
+}
+
+// sign adds the token to a request; nil adds none.
+func (t *token) sign(req *http.Request) {
+	if t != nil {
+		t.SetAuthHeader(req)
+	}
+}
+
+// until is when a token is over; zero if it does not say.
+func (t *token) until(before time.Duration) time.Time {
+	if t.Expiry.IsZero() {
+		return time.Time{}
+	}
+	return t.Expiry.Add(-before)
+}
+
+func over(at time.Time) bool { return !at.IsZero() && !time.Now().Before(at) }
+
+// tokens returns the profile's.
+func (p *Profile) tokens() *tokens {
+	if p.source() == Anonymous {
+		return &tokens{close: func() {}}
+	}
+	witness := newWitness()
+	find := p.findDefault
+	if p.source() == ServiceAccount {
+		find = p.readKey
+	}
+	return &tokens{
+		close: witness.next.CloseIdleConnections,
+		fetch: func(ctx context.Context) (*oauth2.Token, error) {
+			fetched := &fetch{witness: witness}
+			ctx = context.WithValue(ctx, oauth2.HTTPClient, fetched.client())
+			// What says which account it is, is read each time: it may have been replaced.
+			found, err := find(ctx)
+			if err != nil {
+				return nil, object.Ours(err)
+			}
+			t, err := found.TokenSource.Token()
+			return t, fetched.classify(err)
+		},
+	}
+}
+
+// findDefault finds the application's default credentials. Errors are text: a file that is missing is none of the
+// dataset's.
+func (p *Profile) findDefault(ctx context.Context) (*google.Credentials, error) {
+	found, err := google.FindDefaultCredentials(ctx, scope)
+	if err != nil {
+		return nil, fmt.Errorf("no Google credentials found; set GOOGLE_APPLICATION_CREDENTIALS, run where the "+
+			"machine or the pod has an account, or use a profile with credentials: anonymous: %s",
+			firstLine(err.Error()))
+	}
+	return found, nil
+}
+
+func (p *Profile) readKey(ctx context.Context) (*google.Credentials, error) {
+	text, err := os.ReadFile(p.CredentialsFile)
+	if err != nil {
+		return nil, fmt.Errorf("the storage profile's credentials_file: %s", err) //nolint:errorlint // as above
+	}
+	found, err := google.CredentialsFromJSONWithType(ctx, text, google.ServiceAccount, scope)
+	if err != nil { // which might repeat what the file holds
+		return nil, fmt.Errorf("the storage profile's credentials_file %s is no key of a service account in JSON; "+
+			"create one, or name another kind of file by GOOGLE_APPLICATION_CREDENTIALS", p.CredentialsFile)
+	}
+	return found, nil
+}
+
+// get returns a token that is good, or nil if none is needed.
+func (t *tokens) get(ctx context.Context) (*token, error) {
+	if t.fetch == nil {
+		return nil, nil
+	}
+	t.mu.Lock()
+	newest, again := t.newest, t.again
+	t.mu.Unlock()
+	if newest != nil && !over(newest.until(endsBefore)) {
+		if over(newest.until(renewBefore)) && !time.Now().Before(again) {
+			t.fetching.DoChan("", t.renew) // nobody waits
+		}
+		return newest, nil
+	}
+	select {
+	case got := <-t.fetching.DoChan("", t.renew):
+		if got.Err != nil {
+			return nil, got.Err
+		}
+		return got.Val.(*token), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// renew fetches a token, in a time of its own: a request may be given up that others wait for as well.
+func (t *tokens) renew() (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	fetched, err := t.fetch(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.again = time.Now().Add(renewAgain)
+		return nil, err
+	}
+	t.newest, t.doubt = &token{fetched, t.doubt}, false
+	return t.newest, nil
+}
+
+// refused takes note that the service refuses a token, and says what to do. Another one may help, unless it has been
+// fetched for that very reason.
+func (t *tokens) refused(by *token, r refusal) error {
+	if by == nil {
+		return fmt.Errorf("%w; use a storage profile with credentials: %w", object.ErrDenied, r)
+	}
+	t.mu.Lock()
+	if t.newest == by {
+		t.newest, t.doubt = nil, true
+	}
+	t.mu.Unlock()
+	err := object.Ours(fmt.Errorf("%w; check the storage profile's credentials, which the service does not know: %w",
+		object.ErrDenied, r))
+	if by.replaces {
+		return err
+	}
+	return object.Transient(err)
+}
