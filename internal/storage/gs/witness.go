@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +71,7 @@ func (f *fetch) classify(why error) error {
 		return nil
 	}
 	err := object.Ours(fmt.Errorf("%w; see whether its account and key are there, and enabled: %s", errNoToken,
-		firstLine(why.Error())))
+		firstLine(strings.ReplaceAll(why.Error(), "\n", " "))))
 	var network net.Error // of a machine's own service, which the library asks by itself
 	if f.passing.Load() || errors.As(why, &network) {
 		return object.Transient(err)

@@ -1,0 +1,85 @@
+package gs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// scripted gives tokens as scripted.
+type scripted struct {
+	calls int
+	fetch func(call int) (*oauth2.Token, error)
+}
+
+func (s *scripted) tokens() *tokens {
+	return &tokens{fetch: func(context.Context) (*oauth2.Token, error) {
+		s.calls++
+		return s.fetch(s.calls)
+	}}
+}
+
+func hour(n int) *oauth2.Token {
+	return &oauth2.Token{AccessToken: strings.Repeat("t", n), Expiry: time.Now().Add(time.Hour)}
+}
+
+// Tokens are renewed before they end, and used to their end if that fails.
+func TestRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{fetch: func(call int) (*oauth2.Token, error) {
+			if call == 2 || call == 3 {
+				return nil, errors.New("gone")
+			}
+			return hour(call), nil
+		}}
+		tokens := s.tokens()
+		for _, step := range []struct {
+			after       time.Duration
+			want, calls int
+		}{
+			{0, 1, 1},
+			{55 * time.Minute, 1, 1},
+			{2 * time.Minute, 1, 2}, // it fails
+			{time.Second, 1, 2},
+			{renewAgain, 1, 3}, // again
+			{renewAgain, 1, 4},
+			{0, 4, 4},
+		} {
+			time.Sleep(step.after)
+			got, err := tokens.get(t.Context())
+			if err != nil || len(got.AccessToken) != step.want {
+				t.Errorf("%+v: token %v, %v", step, got, err)
+			}
+			synctest.Wait() // for a renewal in the background
+			if s.calls != step.calls {
+				t.Fatalf("%+v: %d calls", step, s.calls)
+			}
+		}
+	})
+}
+
+// A fetch that hangs holds nobody longer than his own time, and is not begun again meanwhile.
+func TestStuckFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := &scripted{fetch: func(int) (*oauth2.Token, error) { <-release; return hour(1), nil }}
+		tokens := s.tokens()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := tokens.get(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want that the time is over", err)
+			}
+			cancel()
+		}
+		close(release)
+		synctest.Wait()
+		if got, err := tokens.get(t.Context()); err != nil || s.calls != 1 {
+			t.Errorf("token %v, %v, by %d calls", got, err, s.calls)
+		}
+	})
+}
