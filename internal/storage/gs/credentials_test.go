@@ -168,8 +168,8 @@ func TestNoToken(t *testing.T) {
 		times  int64
 		want   string // of the error; "" for none
 	}{
-		"busy":      {func(w http.ResponseWriter) { http.Error(w, secret, 503) }, 2, ""},
-		"no more":   {func(w http.ResponseWriter) { http.Error(w, secret, 503) }, 9, "after 3 attempts: no token"},
+		"busy":      {func(w http.ResponseWriter) { http.Error(w, secret, http.StatusServiceUnavailable) }, 2, ""},
+		"no more":   {func(w http.ResponseWriter) { http.Error(w, secret, http.StatusServiceUnavailable) }, 9, "after 3 attempts: no token"},
 		"no answer": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 1, ""},
 		"disabled": {func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusBadRequest)

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/gs"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
@@ -225,4 +226,29 @@ func serve(t *testing.T, h http.Handler) string {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// BenchmarkReadAt reads from a server in this process: what it takes is the server's, too.
+func BenchmarkReadAt(b *testing.B) {
+	content := make([]byte, 8<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Goog-Generation", "1")
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		_, _ = w.Write(content) // the client may be gone
+	}))
+	defer server.Close()
+	c, err := gs.New(&gs.Profile{Endpoint: server.URL, Credentials: gs.Anonymous})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	f := &pb.File{Uri: "gs://bucket/x.bin", Size: int64(len(content)), Etag: "1"}
+	buf := make([]byte, len(content))
+	b.SetBytes(f.GetSize())
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.ReadAt(b.Context(), f, buf, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

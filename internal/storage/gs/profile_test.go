@@ -53,7 +53,7 @@ func TestURIs(t *testing.T) {
 	canonical := gs.Store().Canonical
 	for uri, want := range map[string]string{
 		"gs://bucket": "gs://bucket/", "gs://my_bucket.example.org/a//b": "gs://my_bucket.example.org/a//b",
-		"gs://": "", "gs:///a": "", "gs://Bucket/a": "", "gs://b*t/a": "", "gs://b@t/a": "", "gs://-ab/c": "",
+		"gs://": "", "gs:///a": "", "gs://Bucket/a": "", "gs://b*t/a": "", "gs://b@t/a": "", "gs://-ab/c": "", "gs://abc/..": "",
 	} {
 		got, err := canonical(uri)
 		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), uri+": gs://") {

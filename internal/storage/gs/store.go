@@ -24,8 +24,11 @@ func canonical(uri string) (string, error) {
 		return "", fmt.Errorf("%s: gs:// must be followed by a bucket's name, of lower-case letters, digits, -, _ "+
 			"and ., as in gs://bucket/data/", uri)
 	}
-	if key == "" {
+	switch key {
+	case "":
 		return Scheme + bucket + "/", nil
+	case ".", "..": // which are no names there, and would lead to the bucket itself
+		return "", fmt.Errorf("%s: gs:// has no objects named . and ..; correct the URI", uri)
 	}
 	return uri, nil
 }

@@ -23,7 +23,7 @@ const (
 	// Machines' own services do not give another one earlier than some four minutes before.
 	renewBefore = 225 * time.Second
 	endsBefore  = 10 * time.Second
-	renewAgain  = 5 * time.Second // after a renewal that failed
+	renewAgain  = 5 * time.Second // after the one before
 	// fetchTimeout bounds how long a token is fetched.
 	fetchTimeout = 30 * time.Second
 )
@@ -37,12 +37,13 @@ type tokens struct {
 	mu       sync.Mutex
 	newest   *token
 	doubt    bool      // the one before was refused
-	again    time.Time // when a renewal may be tried
+	again    time.Time // when the next renewal may be tried
 }
 
 // token is what requests are signed with.
 type token struct {
 	*oauth2.Token
+	fetched  time.Time
 	replaces bool // one that was refused
 }
 
@@ -53,15 +54,15 @@ func (t *token) sign(req *http.Request) {
 	}
 }
 
-// until is when a token is over; zero if it does not say.
+// until is a time before the token's end. One without is taken for one of an hour.
 func (t *token) until(before time.Duration) time.Time {
 	if t.Expiry.IsZero() {
-		return time.Time{}
+		return t.fetched.Add(time.Hour - before)
 	}
 	return t.Expiry.Add(-before)
 }
 
-func over(at time.Time) bool { return !at.IsZero() && !time.Now().Before(at) }
+func over(at time.Time) bool { return !time.Now().Before(at) }
 
 // tokens returns the profile's.
 func (p *Profile) tokens() *tokens {
@@ -119,14 +120,8 @@ func (t *tokens) get(ctx context.Context) (*token, error) {
 	if t.fetch == nil {
 		return nil, nil
 	}
-	t.mu.Lock()
-	newest, again := t.newest, t.again
-	t.mu.Unlock()
-	if newest != nil && !over(newest.until(endsBefore)) {
-		if over(newest.until(renewBefore)) && !time.Now().Before(again) {
-			t.fetching.DoChan("", t.renew) // nobody waits
-		}
-		return newest, nil
+	if good := t.good(); good != nil {
+		return good, nil
 	}
 	select {
 	case got := <-t.fetching.DoChan("", t.renew):
@@ -139,6 +134,20 @@ func (t *tokens) get(ctx context.Context) (*token, error) {
 	}
 }
 
+// good returns the newest token if it is good, and has it renewed in time.
+func (t *tokens) good() *token {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newest == nil || over(t.newest.until(endsBefore)) {
+		return nil
+	}
+	if over(t.newest.until(renewBefore)) && over(t.again) {
+		t.again = time.Now().Add(renewAgain)
+		t.fetching.DoChan("", t.renew) // nobody waits
+	}
+	return t.newest
+}
+
 // renew fetches a token, in a time of its own: a request may be given up that others wait for as well.
 func (t *tokens) renew() (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
@@ -147,10 +156,9 @@ func (t *tokens) renew() (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		t.again = time.Now().Add(renewAgain)
 		return nil, err
 	}
-	t.newest, t.doubt = &token{fetched, t.doubt}, false
+	t.newest, t.doubt = &token{fetched, time.Now(), t.doubt}, false
 	return t.newest, nil
 }
 

@@ -33,7 +33,7 @@ const (
 )
 
 // uploadName is what Begin returns. Names come back from files, which are not trusted.
-var uploadName = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+var uploadName = regexp.MustCompile(`^[A-Z2-7]{26,64}$`)
 
 // upload is one of a new file.
 type upload struct{ bucket, key, name string }

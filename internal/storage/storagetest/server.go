@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// find returns the path of a server's program: that of an environment variable, in ~/go/bin, or on the PATH. Without one
-// the test is skipped, or fails if CI=true.
+// find returns the path of a server's program: that of an environment variable, in ~/go/bin, or on the PATH. Without
+// one the test is skipped, or fails if CI=true.
 func find(t testing.TB, program, variable, module string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {
