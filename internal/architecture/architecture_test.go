@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 var only = map[string][]string{
 	"go.etcd.io/etcd/":            {"master/store"},
 	"github.com/minio/minio-go/":  {"internal/storage"},
+	"github.com/Azure/":           {"internal/storage/az"},
 	"github.com/hashicorp/member": {"internal/fleet"},
 	"github.com/spf13/viper":      {"internal/cli"},
 	"text/tabwriter":              {"internal/terminal", "bench"}, // names in tables are quoted

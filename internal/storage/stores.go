@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/penstock-ml/penstock/internal/storage/az"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
@@ -18,6 +19,7 @@ func stores() []object.Store {
 	return []object.Store{
 		file.Store(),
 		s3.Store(),
+		az.Store(),
 	}
 }
 

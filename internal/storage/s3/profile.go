@@ -1,19 +1,13 @@
 package s3
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/penstock-ml/penstock/internal/storage/roots"
 )
 
 // Where a profile's credentials come from.
@@ -143,36 +137,6 @@ func (p *Profile) lookup() minio.BucketLookupType {
 		return minio.BucketLookupPath
 	}
 	return minio.BucketLookupDNS
-}
-
-// transport returns an HTTP transport of its own for the profile.
-func (p *Profile) transport() (*http.Transport, error) {
-	trusting, err := roots.TLS(p.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	t := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		MaxIdleConnsPerHost:   256, // eight streams that read at their most keep their connections
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		ReadBufferSize:        64 << 10,
-		DisableCompression:    true, // objects are wanted as they are
-		TLSClientConfig:       trusting,
-	}
-	if p.CAFile != "" { // which may be renewed
-		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			newest, err := roots.TLS(p.CAFile)
-			if err != nil {
-				newest = trusting.Clone() // while it is being replaced
-			}
-			return (&tls.Dialer{NetDialer: dialer, Config: newest}).DialContext(ctx, network, address)
-		}
-	}
-	return t, nil
 }
 
 func firstSet(values ...string) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/roots"
 )
 
 // Scheme begins every URI of this backend; bucket, "/" and key follow.
@@ -39,7 +40,7 @@ func New(p *Profile) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := p.transport()
+	transport, err := roots.Transport(p.CAFile)
 	if err != nil {
 		return nil, err
 	}
