@@ -76,12 +76,17 @@ func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File)
 			q.After = start
 		}
 		q.Passed = func() { progress(false) }
-		return r.next.List(ctx, q, func(f *pb.File) error {
+		before := *q.Mark
+		err := r.next.List(ctx, q, func(f *pb.File) error {
 			ordered = ordered && f.Uri > q.After
-			progress(ordered || *q.Mark != "")
+			progress(ordered)
 			q.After = f.Uri
 			return yield(f)
 		})
+		if *q.Mark != before {
+			progress(true)
+		}
+		return err
 	})
 }
 

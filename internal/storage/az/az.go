@@ -112,7 +112,11 @@ func (c *Client) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int6
 		return err
 	}
 	defer resp.Body.Close()
-	if got := resp.Header.Get("ETag"); strings.Trim(got, `"`) != f.GetEtag() {
+	switch got := strings.Trim(resp.Header.Get("ETag"), `"`); got {
+	case f.GetEtag():
+	case "":
+		return errors.New("the service gives no ETag; check whether the storage profile's endpoint is a Blob service")
+	default:
 		return object.ErrChanged
 	}
 	if err := answers(resp, offset, len(buf)); err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,8 +21,8 @@ import (
 type signer interface {
 	// sign adds to a request to an account what lets it pass. It comes last.
 	sign(ctx context.Context, account string, req *http.Request) error
-	// refused is the error of a request that was signed and did not pass.
-	refused(r refusal) error
+	// advice says what to do if a request does not pass.
+	advice() string
 	// hide takes out of a text what is secret.
 	hide(text string) string
 }
@@ -70,9 +69,7 @@ type anonymous struct{}
 func (anonymous) sign(context.Context, string, *http.Request) error { return nil }
 func (anonymous) hide(text string) string                           { return text }
 
-func (anonymous) refused(r refusal) error {
-	return fmt.Errorf("%w; set the storage profile's credentials: %w", object.ErrDenied, r)
-}
+func (anonymous) advice() string { return "set the storage profile's credentials" }
 
 // sharedKey signs with the account's key.
 type sharedKey struct {
@@ -118,9 +115,8 @@ func toSign(account string, req *http.Request) string {
 	return strings.Join(append(lines, asked...), "\n")
 }
 
-func (k *sharedKey) refused(r refusal) error {
-	return object.Ours(fmt.Errorf("%w; check the account key in %s, the account's name, and this machine's clock: %w",
-		object.ErrDenied, k.name, r))
+func (k *sharedKey) advice() string {
+	return fmt.Sprintf("check the account key in %s, the account's name, and this machine's clock", k.name)
 }
 
 func (k *sharedKey) hide(text string) string { return strings.ReplaceAll(text, k.text, hidden) }
@@ -154,7 +150,9 @@ func newSAS(name, given string) (*sas, error) {
 
 func (s *sas) sign(_ context.Context, _ string, req *http.Request) error {
 	if !s.expires.IsZero() && s.now().After(s.expires) {
-		return s.over(errors.New("its se is over"))
+		return object.Ours(fmt.Errorf(
+			"%w: the shared access signature in %s ended at %s; put a fresh one there, and restart", object.ErrDenied,
+			s.name, s.expires.UTC().Format(time.RFC3339)))
 	}
 	if req.URL.RawQuery != "" {
 		req.URL.RawQuery += "&"
@@ -163,18 +161,9 @@ func (s *sas) sign(_ context.Context, _ string, req *http.Request) error {
 	return nil
 }
 
-func (s *sas) over(why error) error {
-	return object.Ours(fmt.Errorf(
-		"%w: the shared access signature in %s ended at %s; put a fresh one there, and restart: %w", object.ErrDenied,
-		s.name, s.expires.UTC().Format(time.RFC3339), why))
-}
-
-func (s *sas) refused(r refusal) error {
-	if r.late && !s.expires.IsZero() {
-		return s.over(r)
-	}
-	return object.Ours(fmt.Errorf("%w; the shared access signature in %s is not one of this container, or is revoked, "+
-		"or not valid at this time; put a fresh one there, and restart: %w", object.ErrDenied, s.name, r))
+func (s *sas) advice() string {
+	return fmt.Sprintf("the shared access signature in %s is not one of this container, or is revoked, or not valid "+
+		"at this time; put a fresh one there, and restart", s.name)
 }
 
 func (s *sas) hide(text string) string {

@@ -30,7 +30,11 @@ func (c *Client) classify(where at, r refusal) error {
 	case "BlobAlreadyExists":
 		return fmt.Errorf("%w: %w", fs.ErrExist, r)
 	case "AuthenticationFailed", "InvalidAuthenticationInfo":
-		return c.signer.refused(r)
+		r.message = "" // it may tell what was signed, and by what
+		return c.unauthenticated(r)
+	case "AuthorizationFailure":
+		return fmt.Errorf("%w; let this machine in by the account's network rules, if it has any; else %s: %w",
+			object.ErrDenied, c.signer.advice(), r)
 	case "BlobArchived", "BlobBeingRehydrated":
 		return fmt.Errorf("the blob is in the archive tier; move it to hot or cool, and wait until it is there: %w", r)
 	case "BlobUsesCustomerSpecifiedEncryption":
@@ -55,6 +59,15 @@ func (c *Client) classify(where at, r refusal) error {
 	return r
 }
 
+func (c *Client) unauthenticated(r refusal) error {
+	err := object.Ours(fmt.Errorf("%w; %s: %w", object.ErrDenied, c.signer.advice(), r))
+	if t, ok := c.signer.(*tokens); ok {
+		t.forget()
+		return object.Transient(err)
+	}
+	return err
+}
+
 // deniedFor says what is to be done if access is denied with a code; "" if it is not by that.
 func deniedFor(code string) string {
 	switch code {
@@ -63,8 +76,8 @@ func deniedFor(code string) string {
 			"a shared access signature needs the permissions r and l"
 	case "AuthorizationResourceTypeMismatch", "AuthorizationServiceMismatch":
 		return "the shared access signature is of other services or types; make one of service b and types c and o"
-	case "AuthorizationFailure", "AuthorizationSourceIPMismatch", "AuthorizationProtocolMismatch":
-		return "the account's network rules, or the shared access signature, keep this machine out; allow its address"
+	case "AuthorizationSourceIPMismatch", "AuthorizationProtocolMismatch":
+		return "the shared access signature is of other addresses, or of https alone; make one for this machine"
 	case "NoAuthenticationInformation", "PublicAccessNotPermitted":
 		return "nobody reads this without credentials; set the storage profile's credentials"
 	case "KeyBasedAuthenticationNotPermitted":

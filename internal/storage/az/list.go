@@ -75,6 +75,9 @@ func (p page) mayMark() bool {
 	return false
 }
 
+// detailed begins the mark of a listing whose pages have metadata: it has entries that they tell from files.
+const detailed = "detailed "
+
 // List hands each blob that q asks for to yield, in the service's order: where directories are such, what lies in one
 // comes before what begins with its name. It goes on from q.Mark, the service's own.
 func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
@@ -86,13 +89,15 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 	if mark == nil {
 		mark = new(string)
 	}
-	for withMetadata := false; ; {
-		p, err := c.page(ctx, where, q.Flat, *mark, withMetadata)
+	for {
+		marker, withMetadata := strings.CutPrefix(*mark, detailed)
+		p, err := c.page(ctx, where, q.Flat, marker, withMetadata)
 		if err != nil {
 			return err
 		}
+		q.Pass() // whatever the page holds
 		if !withMetadata && p.mayMark() {
-			withMetadata = true
+			*mark = detailed + *mark
 			continue
 		}
 		if err := where.hand(p, q, yield); err != nil {
@@ -101,7 +106,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 		if p.NextMarker == "" {
 			return context.Cause(ctx)
 		}
-		*mark = p.NextMarker
+		*mark = strings.TrimSuffix(*mark, marker) + p.NextMarker
 	}
 }
 

@@ -22,7 +22,7 @@ func clouds() []string {
 }
 
 var (
-	containers = regexp.MustCompile(`^(\$root|\$web|\$logs|[a-z0-9](-?[a-z0-9]){2,62})$`)
+	containers = regexp.MustCompile(`^(\$root|\$web|\$logs|[a-z0-9](-?[a-z0-9])+)$`)
 	accounts   = regexp.MustCompile(`^[a-z0-9]{3,24}$`)
 )
 
@@ -58,7 +58,7 @@ func parse(uri string) (place, error) {
 				"abfss://container@account.dfs.core.windows.net/data/", uri)
 		}
 	}
-	if !containers.MatchString(p.container) || len(p.container) > 63 {
+	if n := len(p.container); !containers.MatchString(p.container) || n < 3 || n > 63 {
 		return place{}, fmt.Errorf(
 			"%s: the name of its container is none: it has 3 to 63 lower-case letters, digits and single hyphens, "+
 				"as in az://container/data/", uri)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 const (
@@ -70,15 +69,13 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 type refusal struct {
 	status        int
 	code, message string
-	late          bool // a signature's time is over, or has not begun
 }
 
 // readRefusal takes from an answer what may be shown: its details repeat what was signed.
 func readRefusal(resp *http.Response) refusal {
 	var body struct {
-		Code                      string
-		Message                   string
-		AuthenticationErrorDetail string
+		Code    string
+		Message string
 	}
 	// What is not XML says nothing: the status does.
 	_ = xml.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&body)
@@ -86,7 +83,6 @@ func readRefusal(resp *http.Response) refusal {
 	if r.code == "" {
 		r.code = firstLine(body.Code)
 	}
-	r.late = strings.Contains(body.AuthenticationErrorDetail, "Signature not valid in the specified time frame")
 	return r
 }
 

@@ -174,13 +174,15 @@ func (t *tokens) failed(err error) error {
 	return told
 }
 
-// refused forgets the token, which may have been revoked; the next attempt has another.
-func (t *tokens) refused(r refusal) error {
+// forget has the next attempt fetch another token: the service does not take this one.
+func (t *tokens) forget() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.due, t.ends, t.credential = time.Time{}, time.Time{}, nil
-	t.mu.Unlock()
-	return object.Transient(object.Ours(fmt.Errorf("%w; the service does not take the identity's token; check that "+
-		"the account is of the identity's tenant: %w", object.ErrDenied, r)))
+}
+
+func (t *tokens) advice() string {
+	return "the service does not take the identity's token; check that the account is of the identity's tenant"
 }
 
 func (t *tokens) hide(text string) string {
