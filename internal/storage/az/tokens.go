@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -160,7 +161,8 @@ func (t *tokens) keep(token azcore.AccessToken, err error) {
 // failed is the error of a token that could not be had, in one line. It is text alone: a file of the identity's that is
 // missing is no file of the dataset that is gone. The caller holds mu.
 func (t *tokens) failed(err error) error {
-	text := cut(strings.Join(strings.Fields(err.Error()), " "), 1000)
+	words := slices.DeleteFunc(strings.Fields(err.Error()), func(w string) bool { return strings.Trim(w, "-") == "" })
+	text := cut(strings.Join(words, " "), 1000)
 	told := object.Ours(fmt.Errorf("no token of Azure's could be had; set up an identity (managed identity, workload "+
 		"identity, AZURE_CLIENT_ID and so on, or az login), or use other credentials in the storage profile: %s", text))
 	transient := t.found || errors.Is(err, context.DeadlineExceeded)
