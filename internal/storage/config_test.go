@@ -119,7 +119,7 @@ func TestURIMistakes(t *testing.T) {
 	s := newStore(t)
 	for uri, want := range map[string]string{
 		"":              "empty",
-		"ftp://b/x":     "use file://, s3://",
+		"ftp://b/x":     "unknown scheme; use file://, s3://",
 		"file://data/x": "absolute path",
 		"s3://":         "bucket",
 		"s3://b*/x":     "bucket",

@@ -136,7 +136,7 @@ func Canonical(uri string) (string, error) {
 			"such as s3://bucket/shards-{000000..000099}.tar")
 	case !ok:
 		return file.URI(uri)
-	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged
+	case strings.Contains(authority, "@") && !mayHaveName(scheme): // the URI is not repeated: messages are logged
 		return "", fmt.Errorf(
 			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
 			scheme)
@@ -146,6 +146,11 @@ func Canonical(uri string) (string, error) {
 		return "", fmt.Errorf("%s: %w", uri, err)
 	}
 	return store.Canonical(uri)
+}
+
+// mayHaveName reports whether a scheme's URIs may have a name before an "@".
+func mayHaveName(scheme string) bool {
+	return slices.ContainsFunc(stores(), func(s object.Store) bool { return slices.Contains(s.Named, scheme) })
 }
 
 // listing finds what one URI names.

@@ -66,21 +66,27 @@ func (r retrying) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int
 	})
 }
 
-// List goes on after the last file that an attempt listed, if files came in order; else it begins again, so that
-// yield may be given files twice.
+// List goes on at the backend's mark, or after the last file that an attempt listed, if files came in order; else it
+// begins again, so that yield may be given files twice.
 func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	start, ordered := q.After, true
+	q.Mark = new(string)
 	return r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, progress func(bool)) error {
 		if !ordered {
 			q.After = start
 		}
 		q.Passed = func() { progress(false) }
-		return r.next.List(ctx, q, func(f *pb.File) error {
+		before := *q.Mark
+		err := r.next.List(ctx, q, func(f *pb.File) error {
 			ordered = ordered && f.Uri > q.After
 			progress(ordered)
 			q.After = f.Uri
 			return yield(f)
 		})
+		if *q.Mark != before {
+			progress(true)
+		}
+		return err
 	})
 }
 

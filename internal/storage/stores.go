@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/penstock-ml/penstock/internal/storage/az"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/gs"
 	"github.com/penstock-ml/penstock/internal/storage/object"
@@ -20,6 +21,7 @@ func stores() []object.Store {
 		file.Store(),
 		s3.Store(),
 		gs.Store(),
+		az.Store(),
 	}
 }
 

@@ -20,6 +20,9 @@ type Query struct {
 	Enter func(dir string) bool
 	// After is a URI: files up to it need not be listed again.
 	After string
+	// Mark, if not nil, is where a listing goes on that was cut, in the backend's own words: one that sets it takes it
+	// when it is asked again, and hands no file twice. After is then nothing to it.
+	Mark *string
 	// Passed, if not nil, is called for what a backend passes over: it may be much, and then no file is found for long.
 	Passed func()
 	// Dangling, if not nil, is called for names that lead to nothing: links of disks.

@@ -15,6 +15,9 @@ type Store struct {
 	Schemes []string
 	// Canonical checks a URI of one of the schemes, and completes it. Its errors repeat the URI.
 	Canonical func(uri string) (string, error)
+	// Named are those of the Schemes whose URIs have a name before an "@", as abfss://container@account/ has: Canonical
+	// refuses what holds credentials.
+	Named []string
 	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too.
 	// An empty profile opens the store as its own tools would.
 	Profile func() Profile
