@@ -119,7 +119,7 @@ func TestURIMistakes(t *testing.T) {
 	s := newStore(t)
 	for uri, want := range map[string]string{
 		"":              "empty",
-		"gs://b/x":      "use file:// or s3://",
+		"gs://b/x":      "use file://, s3://, https://",
 		"file://data/x": "absolute path",
 		"s3://":         "bucket",
 		"s3://b*/x":     "bucket",

@@ -16,7 +16,7 @@ type Retry struct {
 	// Attempts in all; 6 by default.
 	Attempts int `yaml:"attempts"`
 	// Delay before the second attempt, doubled for each further one up to MaxDelay; 100 ms and 5 s by default.
-	// Half of each delay is random.
+	// Half of each delay is random. A service that asks for more (Retry-After) gets it, up to AttemptTimeout.
 	Delay    time.Duration `yaml:"delay"`
 	MaxDelay time.Duration `yaml:"max_delay"`
 	// AttemptTimeout bounds one attempt, or in a listing the time without a file; 30 s by default. Reads get one
@@ -66,8 +66,8 @@ func (r retrying) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int
 	})
 }
 
-// List goes on after the last file that an attempt listed, if files came in order; else it begins again, so that
-// yield may be given files twice.
+// List goes on at the page that an attempt came to, or after the last file that it listed, if files came in order; else
+// it begins again, so that yield may be given files twice.
 func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	start, ordered := q.After, true
 	return r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, progress func(bool)) error {
@@ -75,6 +75,10 @@ func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File)
 			q.After = start
 		}
 		q.Passed = func() { progress(false) }
+		q.Turned = func(page string) {
+			progress(true)
+			q.Page = page
+		}
 		return r.next.List(ctx, q, func(f *pb.File) error {
 			ordered = ordered && f.Uri > q.After
 			progress(ordered)
@@ -110,7 +114,8 @@ func (r retrying) retry(
 		if n == r.cfg.Attempts {
 			return fmt.Errorf("given up after %d attempts: %w", n, err)
 		}
-		if err := pause(ctx, delay/2+rand.N(delay/2+1)); err != nil {
+		asked := min(object.After(err), timeout)
+		if err := pause(ctx, max(asked, delay/2+rand.N(delay/2+1))); err != nil {
 			return err
 		}
 		delay = min(2*delay, r.cfg.MaxDelay)

@@ -9,6 +9,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/storage/hf"
+	"github.com/penstock-ml/penstock/internal/storage/https"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
@@ -18,6 +20,8 @@ func stores() []object.Store {
 	return []object.Store{
 		file.Store(),
 		s3.Store(),
+		https.Store(),
+		hf.Store(),
 	}
 }
 

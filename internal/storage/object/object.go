@@ -2,13 +2,22 @@
 // what kinds of errors there are. It has no state.
 package object
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
 
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = errors.New("the file has changed since it was listed")
 
 // ErrDenied says that a service does not let its caller read, or does not say whether there is anything to read.
 var ErrDenied = errors.New("access denied")
+
+// ErrNoFolders says that a store does not list what lies in a folder.
+var ErrNoFolders = fmt.Errorf("web servers do not list folders, and wildcards need it; name the files, such as "+
+	"https://data.example.org/shard-{000..099}.tar: %w", fs.ErrNotExist)
 
 // Query says what to list.
 type Query struct {
@@ -20,6 +29,10 @@ type Query struct {
 	Enter func(dir string) bool
 	// After is a URI: files up to it need not be listed again.
 	After string
+	// Page, of a store whose listings go on at a page and not at a name, is what Turned was called with last.
+	Page string
+	// Turned, if not nil, is called when all of a page was handed on, with what names the next one.
+	Turned func(page string)
 	// Passed, if not nil, is called for what a backend passes over: it may be much, and then no file is found for long.
 	Passed func()
 	// Dangling, if not nil, is called for names that lead to nothing: links of disks.
@@ -38,7 +51,18 @@ func Transient(err error) error {
 	if err == nil {
 		return nil
 	}
-	return transient{err}
+	return transient{error: err}
+}
+
+// Later marks an error as Transient that may go away after a time, as a service that is asked too much says. Whoever
+// tries again decides whether to wait that long.
+func Later(err error, after time.Duration) error { return transient{err, after} }
+
+// After is the time that Later was told; 0: none.
+func After(err error) time.Duration {
+	var t transient
+	errors.As(err, &t)
+	return t.after
 }
 
 // IsTransient reports whether err was marked by Transient.
@@ -47,7 +71,10 @@ func IsTransient(err error) bool {
 	return errors.As(err, &t)
 }
 
-type transient struct{ error }
+type transient struct {
+	error
+	after time.Duration
+}
 
 func (t transient) Unwrap() error { return t.error }
 

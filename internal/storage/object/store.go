@@ -51,6 +51,14 @@ type Backend interface {
 	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
 }
 
+// Versioned is a Backend of folders of which all versions can be read.
+type Versioned interface {
+	// Root is what a URI begins with up to the version, "/" included.
+	Root(uri string) (string, error)
+	// Pin returns the root of the version that a root stands for at present.
+	Pin(ctx context.Context, root string) (string, error)
+}
+
 // Writer is a Backend that writes, too.
 type Writer interface {
 	// Put writes a file, in place of one that may be there. Whoever reads finds the old one, or the new one whole.
