@@ -7,6 +7,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
+// Unversioned is a canonical URI without the version that it names, if its store has such: what may be read does not
+// depend on it.
+func Unversioned(uri string) string {
+	if store, err := storeOf(uri); err == nil && store.Unversioned != nil {
+		return store.Unversioned(uri)
+	}
+	return uri
+}
+
 // pins are the versions that the URIs of one listing stand for, by what the URIs begin with: all of them have the same.
 type pins map[string]string
 

@@ -19,6 +19,9 @@ import (
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = object.ErrChanged
 
+// ErrSecret says that a URI holds what gives access. Messages do not repeat such a URI.
+var ErrSecret = object.ErrSecret
+
 // IsTransient reports whether a failed call may well succeed later, or through another process.
 func IsTransient(err error) bool { return object.IsTransient(err) }
 

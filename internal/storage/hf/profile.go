@@ -41,7 +41,7 @@ type Profile struct {
 // Store describes the hub's datasets.
 func Store() object.Store {
 	return object.Store{
-		Name: "hf", Schemes: []string{"hf"}, Canonical: canonical,
+		Name: "hf", Schemes: []string{"hf"}, Canonical: canonical, Unversioned: unversioned,
 		Profile: func() object.Profile { return &Profile{} },
 	}
 }

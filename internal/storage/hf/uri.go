@@ -83,6 +83,15 @@ func canonical(uri string) (string, error) {
 	return p.root() + p.path, nil
 }
 
+func unversioned(uri string) string {
+	p, err := parse(uri)
+	if err != nil {
+		return uri
+	}
+	p.revision = ""
+	return p.root() + p.path
+}
+
 // pinned reads the URI of a file.
 func pinned(uri string) (place, error) {
 	p, err := parse(uri)

@@ -125,6 +125,24 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestNginx runs the suite against the server that most have.
+func TestNginx(t *testing.T) {
+	n := storagetest.StartNginx(t)
+	places := 0
+	storagetest.Run(t, func(t *testing.T) storagetest.Fixture {
+		places++
+		place := fmt.Sprintf("place %d", places)
+		s := newStore(t, &https.Profile{
+			Hosts: []string{strings.TrimPrefix(n.URL, "https://")}, AllowAddresses: loopback, CAFile: n.CAFile,
+		})
+		return storagetest.Fixture{
+			Storage: s, Base: n.URL + "/" + url.PathEscape(place), NoFolders: true, ReadOnly: true,
+			Put:    func(t *testing.T, name string, content []byte) { n.Put(t, place+"/"+name, content) },
+			Remove: func(t *testing.T, name string) { n.Remove(t, place+"/"+name) },
+		}
+	})
+}
+
 func redirected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !r.URL.Query().Has("signed") {

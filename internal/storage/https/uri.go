@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
@@ -14,8 +15,8 @@ func canonical(uri string) (string, error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	authority, path, _ := strings.Cut(rest, "/")
 	if strings.ContainsAny(uri, "?#") { // it is not repeated: it may hold a secret
-		return "", fmt.Errorf("a URI of scheme %s has a ? or #: what follows may sign it, or hold a secret, and URIs "+
-			"reach etcd and logs; name the file without it, and write %%3F or %%23 in its name", scheme)
+		return "", fmt.Errorf("a URI of scheme %s has a ? or #, which in a file's name is written %%3F or %%23: %w",
+			scheme, object.ErrSecret)
 	}
 	h, err := web.Host(authority)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrSecret says that a URI holds what gives access. Errors that wrap it do not repeat the URI, which would reach logs.
-var ErrSecret = errors.New("it is signed, or holds a token, and URIs reach etcd and logs; name the file without " +
+var ErrSecret = errors.New("it may be signed, or hold a token, and URIs reach etcd and logs; name the file without " +
 	"what follows its ?, and give the storage profile credentials of its own")
 
 // secrets are the parameters that sign a URL (of S3, CloudFront, GCS and Azure), or give access in another way.

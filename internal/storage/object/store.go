@@ -15,6 +15,8 @@ type Store struct {
 	Schemes []string
 	// Canonical checks a URI of one of the schemes, and completes it. Its errors repeat the URI.
 	Canonical func(uri string) (string, error)
+	// Unversioned is a canonical URI without the version that it names; nil: URIs name none.
+	Unversioned func(uri string) string
 	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too.
 	// An empty profile opens the store as its own tools would.
 	Profile func() Profile

@@ -97,7 +97,8 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 		_ = cmd.Process.Kill() // it may have ended already
 		<-exited
 	}
-	if err := m.wait(t.Context(), exited); err != nil {
+	ready := m.Endpoint + "/minio/health/cluster" // it can be written to
+	if err := waitFor(t.Context(), http.DefaultClient, ready, http.StatusOK, exited); err != nil {
 		stop()
 		return nil, fmt.Errorf("%w\n%s", err, output.String())
 	}
@@ -113,22 +114,22 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// wait waits until the server can be written to.
-func (m *MinIO) wait(ctx context.Context, exited <-chan struct{}) error {
+// waitFor waits until a server answers with a status.
+func waitFor(ctx context.Context, c *http.Client, url string, status int, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Endpoint+"/minio/health/cluster", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
 		request.Close = true
-		answer, err := http.DefaultClient.Do(request)
+		answer, err := c.Do(request)
 		if err == nil {
 			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
+			if answer.StatusCode == status {
 				return nil
 			}
 		}
