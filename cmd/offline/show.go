@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,8 +61,8 @@ func Show() *cobra.Command {
 			"files are looked at,\n" +
 			"and of the first rows no more is read than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
-			"gs://bucket/table/\n  penstock show data/part-00000.parquet --output json\n  penstock show raw/ --format " +
-			"'{name: csv, delimiter: ;}'",
+			"gs://bucket/table/\n  penstock show hf://datasets/ORG/NAME/\n  penstock show data/part-00000.parquet " +
+			"--output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
 		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
@@ -91,7 +92,10 @@ func Show() *cobra.Command {
 		}
 		d := &shower{st: st, profile: profile, how: how, maxFiles: maxFiles, head: head}
 		s, err := d.show(cmd.Context(), args[0])
-		if err != nil {
+		switch {
+		case errors.Is(err, storage.ErrSecret):
+			return err
+		case err != nil:
 			return fmt.Errorf("show %s: %w", args[0], err)
 		}
 		if output == "json" {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -91,14 +90,18 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 	ctx, cancel := cost.within(ctx)
 	defer cancel()
 	var all []*pb.File
+	pins := make(pins)
 	for _, given := range uris {
 		uri, err := Canonical(given)
 		if err != nil {
 			return nil, passed, fmt.Errorf("list files: %w", err)
 		}
 		b, err := s.backend(profile, uri)
+		if err == nil {
+			uri, err = pins.pin(ctx, b, uri)
+		}
 		if err != nil {
-			return nil, passed, fmt.Errorf("list %s: %w", uri, err)
+			return nil, passed, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
 		l := listing{Backend: b, kind: kind, cost: cost, left: left}
 		found, err := l.findAll(ctx, uri)
@@ -136,6 +139,8 @@ func Canonical(uri string) (string, error) {
 			"such as s3://bucket/shards-{000000..000099}.tar")
 	case !ok:
 		return file.URI(uri)
+	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
+		return "", fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
 	case strings.Contains(authority, "@") && !mayHaveName(scheme): // the URI is not repeated: messages are logged
 		return "", fmt.Errorf(
 			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
@@ -193,82 +198,12 @@ func keysAt(uri, found string) int {
 	return len(strings.TrimSuffix(uri, "/")) + 1
 }
 
-// findAll returns the files that a URI names, with braces or without: at least one of each name.
-func (l *listing) findAll(ctx context.Context, uri string) ([]*pb.File, error) {
-	all, err := l.cost.namesOf(ctx, uri)
-	if err != nil {
-		return nil, err
-	}
-	if all == nil {
-		return l.find(ctx, uri)
-	}
-	found, rest, err := l.inFolders(ctx, all)
-	for i := 0; err == nil && i < len(rest); i++ {
-		var more []*pb.File
-		if more, err = l.find(ctx, rest[i]); err != nil {
-			err = fmt.Errorf("its braces stand for %s: %w", rest[i], err)
-		}
-		found = append(found, more...)
-	}
-	return found, err
-}
-
-// inFolders finds those of many names that are files, by one listing of each folder that many are in, and returns the
-// other names.
-func (l *listing) inFolders(ctx context.Context, all []string) (found []*pb.File, rest []string, err error) {
-	folders := map[string][]string{}
-	for _, name := range all {
-		if dir := name[:strings.LastIndexByte(name, '/')+1]; dir == name || isGlob(name) {
-			rest = append(rest, name)
-		} else {
-			folders[dir] = append(folders[dir], name)
-		}
-	}
-	for _, dir := range slices.Sorted(maps.Keys(folders)) {
-		wanted := make(map[string]bool, len(folders[dir]))
-		prefix := folders[dir][0]
-		for _, name := range folders[dir] {
-			wanted[name] = true
-			prefix = common(prefix, name)
-		}
-		if len(wanted) < listedTogether {
-			rest = append(rest, folders[dir]...)
-			continue
-		}
-		err := l.List(ctx, object.Query{Prefix: prefix, Flat: true}, func(f *pb.File) error {
-			if !wanted[f.GetUri()] {
-				return nil
-			}
-			delete(wanted, f.GetUri())
-			found = append(found, f)
-			return l.cost.add(f)
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrDenied) {
-			return nil, nil, err
-		}
-		rest = append(rest, slices.Sorted(maps.Keys(wanted))...)
-	}
-	return found, rest, nil
-}
-
-// listedTogether is how many names of a folder are as soon found by its listing as one by one.
-const listedTogether = 4
-
-// common is what two texts begin with.
-func common(a, b string) string {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return a[:n]
-}
-
 // find returns the files that a URI names, at least one.
 func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 	if isGlob(uri) {
 		return l.findGlob(ctx, uri)
 	}
-	var denied error
+	var denied, missing error
 	if !strings.HasSuffix(uri, "/") {
 		f, err := l.Stat(ctx, uri)
 		switch {
@@ -278,6 +213,8 @@ func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 			denied = err
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
+		default:
+			missing = err
 		}
 	}
 	dir := strings.TrimSuffix(uri, "/") + "/"
@@ -295,6 +232,8 @@ func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 		err = checkRoot(ctx, l.Backend, dir, false)
 	}
 	switch {
+	case errors.Is(err, object.ErrNoFolders) && (denied != nil || missing != nil):
+		return nil, cmp.Or(denied, missing)
 	case err != nil && denied != nil:
 		return nil, fmt.Errorf("%w; and as a directory: %w", denied, err)
 	case err != nil || len(found) > 0:

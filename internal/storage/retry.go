@@ -16,7 +16,7 @@ type Retry struct {
 	// Attempts in all; 6 by default.
 	Attempts int `yaml:"attempts"`
 	// Delay before the second attempt, doubled for each further one up to MaxDelay; 100 ms and 5 s by default.
-	// Half of each delay is random.
+	// Half of each delay is random. A service that asks for more (Retry-After) gets it, up to AttemptTimeout.
 	Delay    time.Duration `yaml:"delay"`
 	MaxDelay time.Duration `yaml:"max_delay"`
 	// AttemptTimeout bounds one attempt, or in a listing the time without a file; 30 s by default. Reads get one
@@ -116,7 +116,8 @@ func (r retrying) retry(
 		if n == r.cfg.Attempts {
 			return fmt.Errorf("given up after %d attempts: %w", n, err)
 		}
-		if err := pause(ctx, delay/2+rand.N(delay/2+1)); err != nil {
+		asked := min(object.After(err), timeout)
+		if err := pause(ctx, max(asked, delay/2+rand.N(delay/2+1))); err != nil {
 			return err
 		}
 		delay = min(2*delay, r.cfg.MaxDelay)

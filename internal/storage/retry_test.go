@@ -114,6 +114,28 @@ func TestRetryDelays(t *testing.T) {
 	})
 }
 
+// TestRetryAfter: who is asked to wait does, but not for longer than an attempt may take.
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := defaults(t)
+		asked := []time.Duration{7 * time.Second, time.Hour, 0}
+		s := &scripted{read: func(_ context.Context, call int) error {
+			if call > len(asked) {
+				return nil
+			}
+			return fmt.Errorf("x: %w", object.Later(errBusy, asked[call-1]))
+		}}
+		if err := (retrying{s, cfg}).ReadAt(t.Context(), &pb.File{}, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []time.Duration{7 * time.Second, cfg.AttemptTimeout, 0} {
+			if d := s.times[i+1].Sub(s.times[i]); d < want || d > want+cfg.MaxDelay {
+				t.Errorf("attempt %d came after %s, want %s", i+2, d, want)
+			}
+		}
+	})
+}
+
 func TestRetryStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := defaults(t)

@@ -1,8 +1,8 @@
 // Package storage lists and reads a dataset's files wherever they lie: on disk (file://), in S3 (s3://), in Google Cloud
-// Storage (gs://) or in Azure (az://, abfss://). The master lists and reads footers through it, workers read column
-// chunks. Behind New stand the table of stores (stores.go: a folder each), a retrying decorator, and the profiles of a
-// Config
-// (docs/reference/storage.md). A Storage and all that it returns may be used by many goroutines at once.
+// Storage (gs://), in Azure (az://, abfss://), on web servers (https://) or on the Hugging Face Hub (hf://). The master
+// lists and reads footers through it, workers read column chunks. Behind New stand the table of stores (stores.go: a
+// folder each), a retrying decorator, and the profiles of a Config (docs/reference/storage.md). A Storage and all that
+// it returns may be used by many goroutines at once.
 package storage
 
 import (
@@ -19,6 +19,9 @@ import (
 
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = object.ErrChanged
+
+// ErrSecret says that a URI holds what gives access. Messages do not repeat such a URI.
+var ErrSecret = object.ErrSecret
 
 // IsTransient reports whether a failed call may well succeed later, or through another process.
 func IsTransient(err error) bool { return object.IsTransient(err) }

@@ -11,6 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage/az"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/gs"
+	"github.com/penstock-ml/penstock/internal/storage/hf"
+	"github.com/penstock-ml/penstock/internal/storage/https"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
@@ -22,6 +24,8 @@ func stores() []object.Store {
 		s3.Store(),
 		gs.Store(),
 		az.Store(),
+		https.Store(),
+		hf.Store(),
 	}
 }
 

@@ -274,7 +274,7 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: [/data/]}}":         "want the URI of a directory",
 		"namespaces: {v: {datasets: ['s3://b/*/']}}":    "want the URI of a directory",
 		"namespaces: {v: {datasets: ['s3://b/../c/']}}": "want the URI of a directory",
-		"namespaces: {v: {datasets: ['https://b/c/']}}": "want the URI of a directory",
+		"namespaces: {v: {datasets: ['ftp://b/c/']}}": "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
 		"namespaces: {v: {code: sometimes}}":            "want none, by-name, which",
 		"namespaces: {v: {max_weight: 0}}":              "want more than 0",
@@ -329,6 +329,31 @@ var hostile = []string{
 	"/data/vision*/", "file:///data/VISION/", "file://data/vision/", "/etc/", "data/vision/",
 	"https://data/vision/", "", "file:///data/vision/%2e%2e/x", "/data/vision/%2e%2e/%", "s3://data/vision/%zz/%2e./",
 	"file:///data//vision/../../etc/",
+}
+
+// TestVersions: what may be read of a dataset of the hub does not depend on the version, and signed URIs are not
+// repeated.
+func TestVersions(t *testing.T) {
+	l := limits(t, "namespaces: {vision: {datasets: ['hf://datasets/org/a', 'hf://datasets/team/', 'https://h.example/d']}}")
+	for uri, want := range map[string]bool{
+		"hf://datasets/org/a": true, "hf://datasets/org/a/x*.parquet": true, "hf://datasets/org/a@main/": true,
+		"hf://datasets/org/a@refs/convert/parquet/x.parquet": true, "hf://datasets/team/b@v1/x": true,
+		"hf://datasets/org/b": false, "hf://datasets/org/ab@main/": false, "hf://datasets/org/a@main/../b/x": false,
+		"https://h.example/d/x.parquet": true, "https://H.example:443/d/x": true, "https://h.example/d/..%2fe/x": false,
+		"https://h.example/e": false, "https://h.example/d/x?sig=hunter2": false,
+	} {
+		_, err := l.MayRead(uri)
+		if (err == nil) != want || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+	pinned := "@" + strings.Repeat("a", 40) + "/x.parquet"
+	if err := l.MayReadFile("hf://datasets/org/a" + pinned); err != nil {
+		t.Error(err)
+	}
+	if l.MayReadFile("hf://datasets/org/b"+pinned) == nil {
+		t.Error("a file of another dataset")
+	}
 }
 
 func TestHostileURIs(t *testing.T) {

@@ -71,6 +71,9 @@ func (l *Limits) check(name string) error {
 		if err == nil {
 			err = plain(d)
 		}
+		if err == nil && storage.Unversioned(dir) != dir {
+			err = errors.New("name it without a version: what may be read are all of them")
+		}
 		if err != nil || !strings.Contains(d, "://") || strings.ContainsAny(d, `*?[\`) {
 			return fmt.Errorf(
 				"datasets: %q: want the URI of a directory, such as s3://bucket/dir/ or file:///data/, without "+
@@ -144,10 +147,14 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 	if err == nil {
 		err = plain(canonical)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, storage.ErrSecret):
+		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read it: %v", l.name, err)
+	case err != nil:
 		return "", status.Errorf(codes.PermissionDenied, "namespace %s may not read %q: %v",
 			l.name, uri, err)
 	}
+	canonical = storage.Unversioned(canonical)
 	fixed := storage.Fixed(canonical)
 	for _, d := range l.Datasets {
 		if strings.HasPrefix(fixed, d) || canonical == strings.TrimSuffix(d, "/") {
@@ -162,7 +169,7 @@ func (l Limits) MayRead(uri string) (dataset string, err error) {
 // MayReadFile refuses a listed file outside a dataset.
 func (l Limits) MayReadFile(uri string) error {
 	for _, d := range l.Datasets {
-		if strings.HasPrefix(uri, d) && plain(uri) == nil {
+		if strings.HasPrefix(storage.Unversioned(uri), d) && plain(uri) == nil {
 			return nil
 		}
 	}

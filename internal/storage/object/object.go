@@ -2,13 +2,22 @@
 // what kinds of errors there are. It has no state.
 package object
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
 
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = errors.New("the file has changed since it was listed")
 
 // ErrDenied says that a service does not let its caller read, or does not say whether there is anything to read.
 var ErrDenied = errors.New("access denied")
+
+// ErrNoFolders says that a store does not list what lies in a folder.
+var ErrNoFolders = fmt.Errorf("web servers do not list folders, and wildcards need it; name the files, such as "+
+	"https://data.example.org/shard-{000..099}.tar: %w", fs.ErrNotExist)
 
 // Query says what to list.
 type Query struct {
@@ -41,7 +50,18 @@ func Transient(err error) error {
 	if err == nil {
 		return nil
 	}
-	return transient{err}
+	return transient{error: err}
+}
+
+// Later marks an error as Transient that may go away after a time, as a service that is asked too much says. Whoever
+// tries again decides whether to wait that long.
+func Later(err error, after time.Duration) error { return transient{err, after} }
+
+// After is the time that Later was told; 0: none.
+func After(err error) time.Duration {
+	var t transient
+	errors.As(err, &t)
+	return t.after
 }
 
 // IsTransient reports whether err was marked by Transient.
@@ -50,7 +70,10 @@ func IsTransient(err error) bool {
 	return errors.As(err, &t)
 }
 
-type transient struct{ error }
+type transient struct {
+	error
+	after time.Duration
+}
 
 func (t transient) Unwrap() error { return t.error }
 

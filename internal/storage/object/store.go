@@ -18,6 +18,8 @@ type Store struct {
 	// Named are those of the Schemes whose URIs have a name before an "@", as abfss://container@account/ has: Canonical
 	// refuses what holds credentials.
 	Named []string
+	// Unversioned is a canonical URI without the version that it names; nil: URIs name none.
+	Unversioned func(uri string) string
 	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too.
 	// An empty profile opens the store as its own tools would.
 	Profile func() Profile
@@ -52,6 +54,14 @@ type Backend interface {
 	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed; its
 	// errors need not name the file.
 	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
+}
+
+// Versioned is a Backend of folders of which all versions can be read.
+type Versioned interface {
+	// Root is what a URI begins with up to the version, "/" included.
+	Root(uri string) (string, error)
+	// Pin returns the root of the version that a root stands for at present.
+	Pin(ctx context.Context, root string) (string, error)
 }
 
 // Writer is a Backend that writes, too.

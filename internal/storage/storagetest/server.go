@@ -38,8 +38,18 @@ func find(t testing.TB, program, variable, module string) string {
 	return ""
 }
 
-// start starts a server, and waits until the URL is answered by 200. The server runs until stop is called.
-func start(ctx context.Context, cmd *exec.Cmd, ready string) (stop func(), err error) {
+// answer is what a server gives once it is ready.
+type answer struct {
+	client *http.Client
+	url    string
+	status int
+}
+
+// ok is the answer 200.
+func ok(url string) answer { return answer{http.DefaultClient, url, http.StatusOK} }
+
+// start starts a server, and waits for an answer of it. The server runs until stop is called.
+func start(ctx context.Context, cmd *exec.Cmd, ready answer) (stop func(), err error) {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -69,22 +79,22 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// wait waits until a URL is answered by 200.
-func wait(ctx context.Context, url string, exited <-chan struct{}) error {
+// wait waits for an answer.
+func wait(ctx context.Context, want answer, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, want.url, nil)
 		if err != nil {
 			return err
 		}
 		request.Close = true
-		answer, err := http.DefaultClient.Do(request)
+		got, err := want.client.Do(request)
 		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
+			got.Body.Close()
+			if got.StatusCode == want.status {
 				return nil
 			}
 		}

@@ -28,11 +28,50 @@ type Fixture struct {
 	Put func(t *testing.T, name string, content []byte)
 	// Remove deletes a file below Base.
 	Remove func(t *testing.T, name string)
+	// ReadOnly: the store does not write.
+	ReadOnly bool
+	// NoFolders: the store lists no folders; files are named one by one, or by braces.
+	NoFolders bool
+	// Unpinned, if not nil, is of a store whose files' URIs name a version, which stays: a text with all such URIs as
+	// Base has them.
+	Unpinned func(text string) string
 }
 
 // Run runs the suite. It calls start for each of its tests.
 func Run(t *testing.T, start func(t *testing.T) Fixture) {
-	for name, test := range map[string]func(*testing.T, Fixture){
+	for _, of := range []struct {
+		tests map[string]func(*testing.T, Fixture)
+		skip  func(Fixture) bool
+	}{
+		{reading(), func(Fixture) bool { return false }},
+		{listing(), func(fx Fixture) bool { return fx.NoFolders }},
+		{writing(), func(fx Fixture) bool { return fx.ReadOnly }},
+	} {
+		for name, test := range of.tests {
+			t.Run(name, func(t *testing.T) {
+				fx := start(t)
+				if of.skip(fx) {
+					t.Skip("the store does not do this")
+				}
+				test(t, fx)
+			})
+		}
+	}
+}
+
+func reading() map[string]func(*testing.T, Fixture) {
+	return map[string]func(*testing.T, Fixture){
+		"Named":     testNamed,
+		"Read":      testRead,
+		"Changed":   testChanged,
+		"Gone":      testGone,
+		"Cancelled": testCancelled,
+		"Ranges":    testRanges,
+	}
+}
+
+func listing() map[string]func(*testing.T, Fixture) {
+	return map[string]func(*testing.T, Fixture){
 		"List":        testList,
 		"ListNothing": testListNothing,
 		"ListTables":  testListTables,
@@ -41,16 +80,42 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 		"TellAs":      testTellAs,
 		"Together":    testTogether,
 		"Braces":      testBraces,
-		"Read":        testRead,
-		"Changed":     testChanged,
-		"Gone":        testGone,
-		"Cancelled":   testCancelled,
-		"Ranges":      testRanges,
-		"Put":         testPut,
-		"Upload":      testUpload,
-		"Remove":      testRemove,
+	}
+}
+
+func writing() map[string]func(*testing.T, Fixture) {
+	return map[string]func(*testing.T, Fixture){
+		"Put":    testPut,
+		"Upload": testUpload,
+		"Remove": testRemove,
+	}
+}
+
+// testNamed lists files that are named one by one, or by braces.
+func testNamed(t *testing.T, fx Fixture) {
+	for _, name := range []string{"s-008.tar", "s-009.tar", "s-010.tar", "s-011.tar", "s-012.tar", "a/1.tar"} {
+		fx.Put(t, name, []byte(name))
+	}
+	for uri, want := range map[string]string{
+		"s-009.tar": "s-009.tar", "s-{008..012}.tar": "s-008.tar s-009.tar s-010.tar s-011.tar s-012.tar",
+		"{s-010,a/1}.tar": "a/1.tar s-010.tar", "s-{007..011}.tar": "", "s-{008,099}.tar": "", "none.tar": "",
 	} {
-		t.Run(name, func(t *testing.T) { test(t, start(t)) })
+		files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if missing := map[string]string{
+			"s-{007..011}.tar": "/s-007.tar", "s-{008,099}.tar": "/s-099.tar", "none.tar": "/none.tar",
+		}[uri]; want == "" {
+			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+				t.Errorf("%s: %v, want an error that names %s", uri, err, missing)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", uri, err)
+			continue
+		}
+		if got := names(t, fx, files); got != want {
+			t.Errorf("%s: %s, want %s", uri, got, want)
+		}
 	}
 }
 
@@ -130,7 +195,7 @@ func testFind(t *testing.T, fx Fixture) {
 			continue
 		}
 		if got := names(t, fx, files); got != want || others.Count == 0 ||
-			!strings.HasPrefix(others.Example, fx.Base) {
+			!strings.HasPrefix(fx.unpinned(others.Example), fx.Base) {
 			t.Errorf("%s: got %s and %+v, want %s", uri, got, others, want)
 		}
 	}
@@ -196,7 +261,7 @@ func testTell(t *testing.T, fx Fixture) {
 		if got := names(t, fx, files); got != want {
 			t.Errorf("%s: %s, want %s", uri, got, want)
 		}
-		said := strings.ReplaceAll(fmt.Sprint(left), fx.Base+"/", "")
+		said := fx.below(fmt.Sprint(left))
 		want = fmt.Sprint(storage.LeftOut{
 			Foreign: told("in/d=1/y.orc", "in/x.avro"), Empty: told("in/empty", "in/none.parquet"),
 			Hidden: told("in/_tmp", "in/d=1/.hidden"), Markers: told("in/.a.parquet.crc", "in/_SUCCESS"),
@@ -232,7 +297,7 @@ func testTogether(t *testing.T, fx Fixture) {
 		t.Errorf("it tells of %v", left)
 	}
 	for _, f := range files {
-		if f.GetUri()[:f.GetKeysAt()] != in+"/" {
+		if fx.unpinned(f.GetUri()[:f.GetKeysAt()]) != in+"/" {
 			t.Errorf("%s: keys begin at %d", f.GetUri(), f.GetKeysAt())
 		}
 	}
@@ -295,11 +360,11 @@ func testTellAs(t *testing.T, fx Fixture) {
 		if hidden := left.Hidden.Count + left.Markers.Count; hidden > 0 && tc.uri == "mds" {
 			t.Errorf("%s: it tells of %d hidden names", tc.uri, hidden)
 		}
-		got, other := names(t, fx, files), strings.ReplaceAll(fmt.Sprint(left.Foreign.Examples), fx.Base+"/", "")
+		got, other := names(t, fx, files), fx.below(fmt.Sprint(left.Foreign.Examples))
 		if got != tc.want || other != tc.other {
 			t.Errorf("%s as %s: %s, and left out %s", tc.uri, tc.how.GetName(), got, other)
 		}
-		unknown := strings.ReplaceAll(strings.Join(left.Unknown.Examples, " "), fx.Base+"/", "")
+		unknown := fx.below(strings.Join(left.Unknown.Examples, " "))
 		if unknown != tc.unknown {
 			t.Errorf("%s as %s: unknown are %q, want %q", tc.uri, tc.how.GetName(), unknown, tc.unknown)
 		}
@@ -342,6 +407,18 @@ func testBraces(t *testing.T, fx Fixture) {
 	}
 }
 
+func (fx Fixture) unpinned(text string) string {
+	if fx.Unpinned == nil {
+		return text
+	}
+	return fx.Unpinned(text)
+}
+
+// below is a text with its URIs relative to Base.
+func (fx Fixture) below(text string) string {
+	return strings.ReplaceAll(fx.unpinned(text), fx.Base+"/", "")
+}
+
 // told are names that a listing tells of.
 func told(all ...string) (n storage.Names) {
 	for _, name := range all {
@@ -355,7 +432,7 @@ func names(t *testing.T, fx Fixture, files []*pb.File) string {
 	t.Helper()
 	var all []string
 	for i, f := range files {
-		name, ok := strings.CutPrefix(f.Uri, fx.Base+"/")
+		name, ok := strings.CutPrefix(fx.unpinned(f.Uri), fx.Base+"/")
 		if !ok || f.Index != uint32(i) || f.Etag == "" || f.Size != int64(len(name)) {
 			t.Errorf("file %d is listed as %v", i, f)
 		}
@@ -378,7 +455,8 @@ func testListNothing(t *testing.T, fx Fixture) {
 		"data/**/.pq/": "directories that match",
 	} {
 		_, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fx.Base+"/"+uri) {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(fx.unpinned(err.Error()), fx.Base+"/"+uri) {
 			t.Errorf("%s: error %v, want one with %q that names the URI", uri, err, want)
 		}
 	}
@@ -487,6 +565,10 @@ func testRemove(t *testing.T, fx Fixture) {
 func testChanged(t *testing.T, fx Fixture) {
 	f := one(t, fx, []byte("first content"))
 	fx.Put(t, "one.parquet", []byte("other content"))
+	if fx.Unpinned != nil {
+		stays(t, fx, f, "first content")
+		return
+	}
 	err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, make([]byte, 5), 0)
 	if !errors.Is(err, storage.ErrChanged) || !strings.Contains(err.Error(), f.Uri) {
 		t.Errorf("error %v, want ErrChanged with the file's name", err)
@@ -497,9 +579,22 @@ func testChanged(t *testing.T, fx Fixture) {
 	}
 }
 
+// stays reads the version that was listed of a file.
+func stays(t *testing.T, fx Fixture, f *pb.File, content string) {
+	t.Helper()
+	buf := make([]byte, len(content))
+	if err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, buf, 0); err != nil || string(buf) != content {
+		t.Errorf("%q, %v; want %q", buf, err, content)
+	}
+}
+
 func testGone(t *testing.T, fx Fixture) {
 	f := one(t, fx, []byte("content"))
 	fx.Remove(t, "one.parquet")
+	if fx.Unpinned != nil {
+		stays(t, fx, f, "content")
+		return
+	}
 	err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, make([]byte, 5), 0)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), f.Uri) {
 		t.Errorf("error %v, want fs.ErrNotExist with the file's name", err)
