@@ -292,7 +292,7 @@ func TestRowsThatAreDiscardedAreNotReady(t *testing.T) {
 }
 
 // TestAnnouncedStepsKeepTheirRows: what a rank is asked to give back it keeps as far as it takes for a row in each step
-// that it has said it makes, for all ranks make those.
+// that it has said it makes and the master counts, for all ranks make those.
 func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 	at := func(shard uint32, k uint64) position.Position { return position.Position{Shard: shard, K: k} }
 	holding := func(shard uint32, chunks ...uint64) *piece {
@@ -305,23 +305,27 @@ func TestAnnouncedStepsKeepTheirRows(t *testing.T) {
 		return p
 	}
 	for _, c := range []struct {
-		reported uint64
-		making   int
-		want     position.Set
+		reported, counted uint64
+		making            int
+		want              position.Set
 	}{
-		{2, 0, nil}, // the two that were handed over
-		{3, 0, position.Set{{From: at(0, 0), To: at(0, 8)}}},
-		{3, 1, nil},
-		{5, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}},
-		{5, 10, position.Set{{From: at(0, 0), To: at(0, 16)}}},
-		{9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}}, // all that it has
+		{2, 9, 0, nil}, // the two that were handed over
+		{3, 9, 0, position.Set{{From: at(0, 0), To: at(0, 8)}}},
+		{3, 9, 1, nil},
+		{9, 3, 0, position.Set{{From: at(0, 0), To: at(0, 8)}}},
+		{9, 0, 0, nil},
+		{5, 9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}},
+		{5, 9, 10, position.Set{{From: at(0, 0), To: at(0, 16)}}},
+		{9, 9, 0, position.Set{{From: at(0, 0), To: at(0, 16)}, {From: at(1, 0), To: at(1, 9)}}}, // all that it has
 	} {
 		l := newLedger(holdings{pieces: []*piece{holding(0, 8, 8), holding(1, 9), holding(2)}})
-		l.pacing, l.steps = padded{free: free{l}}, steps{batch: 10, handed: 2, reported: c.reported}
+		l.pacing, l.steps = padded{free: free{l}}, steps{
+			batch: 10, handed: 2, reported: c.reported, planned: map[uint32]epochSteps{0: {steps: c.counted}},
+		}
 		all := position.Set{{From: at(0, 0), To: at(3, 0)}}
 		if l.release(all, c.making); !l.released.Equal(all.Subtract(c.want)) {
-			t.Errorf("%d steps announced, %d rows in the making: gives back %v, want all but %v",
-				c.reported, c.making, l.released, c.want)
+			t.Errorf("%d steps announced, %d counted, %d rows in the making: gives back %v, want all but %v",
+				c.reported, c.counted, c.making, l.released, c.want)
 		}
 	}
 }

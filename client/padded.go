@@ -9,8 +9,9 @@ import (
 // of batch_size rows, so that ranks which wait for each other after each batch (an all-reduce) do not wait for ever.
 // master/session/pad.go has the rules and why they hold.
 
-// maxAhead bounds how many steps a rank announces that it has not made. Rows for them are not given back, and all ranks
-// would have to make them, with nothing but padding, should its rows go to others in a lost lease.
+// maxAhead bounds how many steps a rank announces that it has not made. Rows of those that the master counted are not
+// given back, and all ranks would have to make them, with nothing but padding, should its rows go to others in a lost
+// lease.
 const maxAhead = 4
 
 // padded is the pacing of ranks that pad.
@@ -57,9 +58,11 @@ func (p padded) report(req *pb.SyncRequest, making int) {
 	req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 }
 
-// hasNews reports whether others have more steps to make.
+// hasNews reports whether others have more steps to make: it announces more, or made one that the master did not count
+// when it was announced.
 func (p padded) hasNews(making int) bool {
-	return !p.ahead() && p.ready(making) > p.ledger.reported
+	l := p.ledger
+	return !p.ahead() && (p.ready(making) > l.reported || l.handed > l.planned[l.ended].steps)
 }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
@@ -81,8 +84,8 @@ func (p padded) ready(making int) uint64 {
 	return l.handed + min(uint64((rows+l.batch-1)/l.batch), maxAhead)
 }
 
-// gives keeps a row for each step that was announced: all ranks make those, and a step in which none of them has a row
-// means nothing to them.
+// gives keeps a row for each step that was announced and counted: all ranks make those, and a step in which none of
+// them has a row means nothing to them.
 func (p padded) gives(asked position.Set, making int) position.Set {
 	given := asked.Subtract(p.ledger.gone())
 	if p.takesOver {
@@ -93,11 +96,12 @@ func (p padded) gives(asked position.Set, making int) position.Set {
 
 func (p padded) keeps(making int) position.Set {
 	l := p.ledger
-	if l.reported <= l.handed || p.lags() || p.ahead() {
+	counted := min(l.reported, l.planned[l.ended].steps)
+	if counted <= l.handed || p.lags() || p.ahead() {
 		return nil
 	}
 	var kept position.Set
-	need := int(l.reported-l.handed-1)*l.batch + 1 - making
+	need := int(counted-l.handed-1)*l.batch + 1 - making
 	for _, piece := range l.pieces {
 		if need <= 0 || piece.taken.Epoch != l.epoch {
 			break

@@ -35,7 +35,7 @@ const (
 // errBadData says that data cannot be read, by anybody, or are not those that were listed.
 var errBadData = errors.New("cannot be read")
 
-// errSettled is errBadData that two workers say in the same words, such as of the same byte: nobody else is asked.
+// errSettled is errBadData that is said twice in the same words, such as of the same byte: nobody else is asked.
 var errSettled = fmt.Errorf("%w", errBadData)
 
 // errSilent is why a call of a worker is cancelled that says nothing.
@@ -128,14 +128,17 @@ func (e *errand) rank(err error) int {
 	return len(kinds)
 }
 
-// one asks a shard's candidates one after the other.
+// one asks a shard's candidates one after the other. One that has no other beside it is asked once more whether data
+// are bad.
 func (e *errand) one(ctx context.Context, workers []*pb.Worker, s *pb.Shard) (err error) {
 	var unreadable []string     // to whom
 	said := map[string]string{} // what one of them did: who
 	own := 0                    // who refuse for reasons of their own
 	var changed error           // from one who says that the file is not the one that was listed
-	for _, w := range workers {
-		err = e.from(ctx, w, workers, s)
+	all := workers
+	for i := 0; i < len(workers); i++ {
+		w := workers[i]
+		err = e.from(ctx, w, all, s)
 		code, refused, words := status.Code(err), rpc.Refused(err), status.Convert(err).Message()
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, words)
 		switch {
@@ -143,10 +146,16 @@ func (e *errand) one(ctx context.Context, workers []*pb.Worker, s *pb.Shard) (er
 			return nil
 		case code == codes.DataLoss: // another one may have better memory
 			unreadable = append(unreadable, w.GetName())
-			if other, ok := said[words]; ok {
+			switch other, ok := said[words]; {
+			case ok && other == w.GetName():
+				return fmt.Errorf("%w, as worker %s says twice: %s", errSettled, other, words)
+			case ok:
 				return fmt.Errorf("%w, as workers %v say: %s", errSettled, []string{other, w.GetName()}, words)
 			}
 			said[words] = w.GetName()
+			if len(all) == 1 && len(workers) == 1 {
+				workers = append(workers, w)
+			}
 		case code == codes.FailedPrecondition: // or see other files
 			unreadable, changed = append(unreadable, w.GetName()), err
 		case refused:

@@ -526,22 +526,27 @@ func lineLength(t *testing.T, dir string) int {
 	return bytes.IndexByte(data, '\n') + 1
 }
 
-// TestADamagedFileIsReadTwice: two workers that say the same of a file's bytes are believed. Those that say other
-// things are not: all others are asked, more than once.
+// TestADamagedFileIsReadTwice: two workers that say the same of a file's bytes are believed, and so is the only one that
+// says it twice. Those that say other things are not: all others are asked, more than once.
 func TestADamagedFileIsReadTwice(t *testing.T) {
-	const fleet = 3
-	for name, words := range map[string]func(worker int) string{
-		"the same":     func(int) string { return "the record at byte 7 is damaged" },
-		"other things": func(worker int) string { return fmt.Sprintf("the record at byte %d is damaged", worker) },
+	same := func(int) string { return "the record at byte 7 is damaged" }
+	for name, c := range map[string]struct {
+		fleet int
+		words func(worker int) string
+		twice bool
+	}{
+		"the same":        {3, same, true},
+		"the same, alone": {1, same, true},
+		"other things":    {3, func(n int) string { return fmt.Sprintf("the record at byte %d is damaged", n) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
 			m := single(t)
 			var workers []*indexingWorker
-			for i := range fleet {
+			for i := range c.fleet {
 				w := &indexingWorker{change: func(int, *index.Index) ([]byte, error) {
-					return nil, status.Error(codes.DataLoss, words(i))
+					return nil, status.Error(codes.DataLoss, c.words(i))
 				}}
 				startWith(t, m, fmt.Sprint("indexing-", i), w, &w.countingWorker)
 				workers = append(workers, w)
@@ -550,7 +555,7 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 			other := newTrainer(t, m, "other", 0, 1).mustJoin("a")
 			eventually(t, "all workers are there", func() bool {
 				check(t, other.sync())
-				return other.last.GetWorkers() == fleet
+				return other.last.GetWorkers() == uint32(c.fleet)
 			})
 			openSession(t, m, "run", linesSpec(dir, 1), 1)
 			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
@@ -560,7 +565,7 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 				asked += w.times()
 			}
 			if failure := r.last.GetFailure(); !strings.Contains(failure, "is damaged") || !r.last.GetBadData() ||
-				(asked == 2) != (name == "the same") {
+				(asked == 2) != c.twice {
 				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
 			}
 		})

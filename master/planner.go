@@ -374,12 +374,18 @@ func (r *runner) takePlan(p plannedBlock) error {
 
 // record writes a planned block, unless it lies in etcd or nobody needs it any more.
 func (r *runner) record(p plannedBlock) error {
+	id := store.BlockID{Epoch: p.command.Epoch, Index: p.command.Block}
+	// What lies there of a block that is not in flight is of no use, and may have been cut by other indexes.
+	for r.tickets.blocks[id] != nil && !r.state.InFlight(id.Epoch, id.Index) {
+		if err := r.commit(store.Writes{}, session.Changes{}); err != nil {
+			return err
+		}
+	}
 	_, changes, err := r.change(p.command)
 	if err != nil {
 		return err
 	}
 	w := store.Writes{}
-	id := store.BlockID{Epoch: p.command.Epoch, Index: p.command.Block}
 	if r.tickets.blocks[id] == nil && r.state.InFlight(id.Epoch, id.Index) {
 		w.Blocks = []*pb.Block{p.block}
 	}

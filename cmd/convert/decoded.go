@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	"github.com/penstock-ml/penstock/internal/formats/index"
 	"github.com/penstock-ml/penstock/internal/storage"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
@@ -150,8 +149,9 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		return err
 	}
 	of, scanned := described.(format.Scanned)
+	in := &format.Input{Storage: d.in.store, Profile: d.in.profile, File: file, How: d.how}
 	if scanned {
-		if indexed := d.indexed(ctx, file, of); indexed != nil {
+		if indexed := d.cache.Indexed(ctx, in, of); indexed != nil {
 			described, scanned = indexed, false
 		}
 	}
@@ -167,7 +167,7 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		}
 		return nil
 	}
-	in := &format.Input{Storage: counting{d.in.store, d}, Profile: d.in.profile, File: file, How: d.how}
+	in.Storage = counting{d.in.store, d}
 	err = of.Scan(ctx, in, func(p format.Place) error {
 		at, err := of.At([]format.Place{p})
 		if err != nil {
@@ -183,20 +183,6 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		return fmt.Errorf("%s: %w", d.in.name(i), err)
 	}
 	return err
-}
-
-// indexed is a file with the extents of its index, if one lies beside it; nil: a scan is as good.
-func (d *decoded) indexed(ctx context.Context, file *pb.File, of format.Scanned) format.File {
-	want := index.For(file, of, d.how)
-	x, _ := d.cache.Beside(ctx, d.in.store, d.in.profile, file, want)
-	if x == nil {
-		return nil
-	}
-	opened, err := x.Open(of, want)
-	if err != nil {
-		return nil
-	}
-	return opened
 }
 
 // counting counts what is read of a file, and tells of it: a scan may take long.

@@ -70,10 +70,15 @@ func (c *Cache) Beside(
 	return c.beside.Find(ctx, st, profile, f, want)
 }
 
+// Indexed is a file with the extents of the index beside it; nil: there is none that can be used, and a scan is as good.
+func (c *Cache) Indexed(ctx context.Context, in *format.Input, of format.Scanned) format.File {
+	return found(ctx, in, of, c.beside)
+}
+
 // Load is the function of that name, but for files that are in memory, without a scan (see Whole), read as the dataset
-// says how, and for no more than some sources, which the
-// description then knows, beside those of earlier calls. Without sources it is not known yet what is read. Of calls for
-// one file at once, one reads it, and the others wait. Calls without a take wait for each other's memory.
+// says how, and for no more than some sources, which the description then knows, beside those of earlier calls. Without
+// sources it is not known yet what is read. Of calls for one file at once, one reads it, and the others wait. Calls
+// without a take wait for each other's memory.
 func (c *Cache) Load(
 	ctx context.Context, st storage.Storage, profile string, f *pb.File, how *pb.Format, sources []*pb.Source,
 	take func(int64) error,

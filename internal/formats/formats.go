@@ -82,15 +82,27 @@ func LoadIndexed(
 // indexed is a file with its index: the one beside it, if there is a finder that finds it, or that of a scan, which is
 // as good.
 func indexed(ctx context.Context, in *format.Input, of format.Scanned, from *beside.Finder) (format.File, error) {
-	if from != nil {
-		want := index.For(in.File, of, in.How)
-		if x, _ := from.Find(ctx, in.Storage, in.Profile, in.File, want); x != nil {
-			if opened, err := x.Open(of, want); err == nil {
-				return opened, nil
-			}
-		}
+	if found := found(ctx, in, of, from); found != nil {
+		return found, nil
 	}
 	return scanned(ctx, in, of)
+}
+
+// found is a file with the index beside it; nil: there is none that can be used, or no finder.
+func found(ctx context.Context, in *format.Input, of format.Scanned, from *beside.Finder) format.File {
+	if from == nil {
+		return nil
+	}
+	want := index.For(in.File, of, in.How)
+	x, _ := from.Find(ctx, in.Storage, in.Profile, in.File, want)
+	if x == nil {
+		return nil
+	}
+	opened, err := x.Open(of, want)
+	if err != nil {
+		return nil
+	}
+	return opened
 }
 
 // Scan makes the index of a file, by reading all of it. Errors name the file.

@@ -1,6 +1,9 @@
 package session
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Where last batches are padded and no rows are left out, an epoch has as few steps as its rows suffice for: grants
 // follow the speed of ranks as long as there are plenty, and in the end, or from the beginning where an epoch has few
@@ -12,9 +15,12 @@ import "math"
 //   - Shares of ranks that have not joined stay theirs, also before all is planned: they make as many steps as the
 //     others. Those of ranks that departed, whose leases ended or whose loops left the epoch go to the others.
 //   - A rank that has its share waits for no more rows with its last batch.
+//   - Steps that a rank announces count once all of an epoch is planned, and no further than its share takes it. What
+//     it has beyond that it is asked to give back, so that such a step might have no rows at all.
 //
-// Nobody waits for ever: a rank that lacks rows of its share gets them as soon as some are free, and if none are it
-// pads.
+// Nobody waits for ever: a rank that lacks rows of its share gets them as soon as some are free. If none are it pads,
+// once all others have said what they give back of what they hold above their shares: each does with its next Sync, or
+// its lease ends.
 
 // need is how many rows of an epoch a rank may hold, if that is bounded.
 type need struct {
@@ -34,7 +40,19 @@ func (s even) grant(c Sync, k *rank, ch *Changes) (drained bool) {
 	s.trim(c.Rank, k, n, ch)
 	passed := func(epoch uint32) bool { return epoch == s.closed && s.drained() }
 	s.more(c.Rank, k, c.Streams, n, passed, func(uint32) bool { return c.WantsMore }, ch)
-	return s.drained() || s.served(k, n)
+	return s.served(k, n) || s.drained() && !s.awaits()
+}
+
+// advance takes over what a rank reports, and of the steps that it announces those that count.
+func (s even) advance(r uint32, k *rank, at *Steps, ch *Changes) {
+	if at == nil {
+		return
+	}
+	k.advance(r, &Steps{Epoch: at.Epoch, Handed: at.Handed, Ready: at.Handed}, ch)
+	if at.Epoch == s.closed && at.Ready > at.Handed && s.whollyPlanned(at.Epoch) {
+		last := (s.level(at.Epoch) + s.batch() - 1) / s.batch()
+		k.advance(r, &Steps{Epoch: at.Epoch, Handed: at.Handed, Ready: min(at.Ready, last)}, ch)
+	}
 }
 
 // needs are a rank's shares of the open epoch and of the next one.
@@ -48,8 +66,12 @@ func (s even) share(k *rank, epoch uint32) need {
 	if s.allJoined() && !s.whollyPlanned(epoch) {
 		return need{}
 	}
-	level := s.level(epoch)
-	return need{rows: level - min(level, k.handedIn(epoch)*s.batch()), known: true}
+	return need{rows: s.below(s.level(epoch), k, epoch), known: true}
+}
+
+// below is how many rows a rank lacks to a level.
+func (s even) below(level uint64, k *rank, epoch uint32) uint64 {
+	return level - min(level, k.handedIn(epoch)*s.batch())
 }
 
 // level is how many rows ranks come to if what is left of an epoch is poured onto what they have come to, to the same
@@ -78,4 +100,20 @@ func (s even) level(epoch uint32) uint64 {
 // served reports whether a rank has its share of the open epoch, though others do not have theirs.
 func (s even) served(k *rank, n needs) bool {
 	return n[0].known && s.whollyPlanned(s.closed) && s.blocks.rowsIn(within(k.held, s.closed)) >= n[0].rows
+}
+
+// awaits reports whether ranks hold more of the open epoch than their shares, and have yet to say what of that they
+// give back.
+func (s even) awaits() bool {
+	level := s.level(s.closed)
+	return slices.ContainsFunc(s.ranks, func(k *rank) bool {
+		if k == nil || !k.present() || k.steps.Epoch > s.closed {
+			return false
+		}
+		if held := within(k.held, s.closed); len(held) > 0 {
+			return !k.answered && len(held.Intersect(k.releasing)) > 0 ||
+				s.blocks.rowsIn(held.Subtract(k.releasing)) > s.below(level, k, s.closed)
+		}
+		return false
+	})
 }

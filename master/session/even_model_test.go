@@ -56,10 +56,14 @@ func (m *model) checkSteps(n Steps) {
 	}
 	rows := uint64(len(m.d.rows(within(m.d.all(), n.Epoch))))
 	step := uint64(m.s.world) * m.s.batch()
-	if ideal := (rows + step - 1) / step; n.Handed > ideal+evenSlack {
+	if ideal := (rows + step - 1) / step; n.Handed > ideal+kept {
 		m.fail("epoch %d has %d rows, and %d ranks make %d steps of %d rows each, where %d suffice",
 			n.Epoch, rows, m.s.world, n.Handed, m.s.batch(), ideal)
 	}
 }
 
-const evenSlack = 1
+// kept is how many steps an epoch has at most beyond those that its rows suffice for. Until all of it is planned, each
+// batch is full, and nobody pads. From then on what ranks announce ends at their level, and nobody pads as long as
+// others may give back what they have above theirs. So a rank passes the level only with rows that it was asked for and
+// keeps: those of the batch in its making, which is one.
+const kept = 1

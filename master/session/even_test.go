@@ -122,3 +122,73 @@ func TestSharesOfRanksThatAreGone(t *testing.T) {
 		})
 	}
 }
+
+// What a rank was granted before an epoch was wholly planned makes no steps that its share does not have: one that
+// announced them gives their rows back, and one that waits for these does not pad before.
+func TestStepsOfRowsAboveTheShare(t *testing.T) {
+	s, err := New(Identity{
+		Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_PAD, BatchSize: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sync := func(r uint32, at Steps, consumed, released position.Set) Reply {
+		return must(t, s, Sync{
+			Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Revision: s.revision(s.rank(r)), WantsMore: true,
+			Streams: 8, Steps: &at, Consumed: consumed, Released: released,
+		})
+	}
+	must(t, s, Planned{Blocks: 2, Shards: 1, Outputs: Outputs{{7}}})
+	for r := range uint32(2) {
+		must(t, s, Join{Rank: r, World: 2, Nonce: "n"})
+	}
+	sync(1, Steps{}, nil, nil)
+	if reply := sync(1, Steps{Ready: 4}, nil, nil); len(reply.Steps) > 0 {
+		t.Errorf("before all is planned the epoch has the steps %+v", reply.Steps)
+	}
+	must(t, s, Planned{Block: 1, Blocks: 2})
+	if reply := sync(0, Steps{}, nil, nil); reply.Drained {
+		t.Error("rank 0 shall wait for no rows, though rank 1 is still to be asked for its share")
+	}
+	asked := sync(1, Steps{Ready: 4}, nil, nil)
+	if len(asked.Steps) != 1 || asked.Steps[0].Steps != 2 || len(asked.Release) == 0 {
+		t.Errorf("the epoch has the steps %+v, and rank 1 is asked for %v; want 2 steps and 3 rows",
+			asked.Steps, asked.Release)
+	}
+	if reply := sync(0, Steps{}, nil, nil); reply.Drained {
+		t.Error("rank 0 shall wait for no rows, though rank 1 has not said yet what it gives back")
+	}
+	sync(1, Steps{Ready: 2}, nil, asked.Release)
+	if reply := sync(0, Steps{}, nil, nil); !reply.Drained || s.blocks.rowsIn(s.rank(0).held) != 3 {
+		t.Errorf("rank 0 has %v, drained: %v; want the 3 rows of its share", s.rank(0).held, reply.Drained)
+	}
+}
+
+// A rank that keeps what it was asked for, of the batch in its making, is waited for no longer.
+func TestRowsThatARankKeeps(t *testing.T) {
+	s, err := New(Identity{
+		Session: "s", Epochs: 1, FirstWorldSize: 2, LastBatch: pb.LastBatch_PAD, BatchSize: 4,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, s, Planned{Blocks: 2, Shards: 1, Outputs: Outputs{{4}}})
+	var reply Reply
+	for _, r := range []uint32{0, 1} {
+		must(t, s, Join{Rank: r, World: 2, Nonce: "n"})
+	}
+	sync := func(r uint32) {
+		reply = must(t, s, Sync{
+			Rank: r, Generation: 1, Incarnation: 1, Nonce: "n", Revision: s.revision(s.rank(r)), WantsMore: true,
+			Streams: 8, Steps: &Steps{},
+		})
+	}
+	sync(1)
+	must(t, s, Planned{Block: 1, Blocks: 2})
+	for _, r := range []uint32{1, 1, 0} {
+		sync(r)
+	}
+	if !reply.Drained {
+		t.Error("rank 0 waits for rows that rank 1 was asked for and keeps")
+	}
+}

@@ -78,7 +78,7 @@ func mergeIndexes(states []Checkpoint) ([]BlockIndexes, error) {
 
 // noteIndexes notes by which indexes a block was planned.
 func (s *State) noteIndexes(b BlockIndexes) {
-	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(b BlockIndexes) bool { return !s.unfinished(b) })
+	s.indexes = s.Indexes()
 	if i, found := slices.BinarySearchFunc(s.indexes, b, BlockIndexes.compare); !found && b.Digests != "" {
 		s.indexes = slices.Insert(s.indexes, i, b)
 	}

@@ -9,7 +9,7 @@ import (
 // that wait for each other after each batch do not wait for ever. The number of its steps is found while it is read:
 //
 //   - A rank reports how many batches it will hand over at least: those that it did, and those that the rows it has
-//     fill. The epoch has the most steps that any rank ever reported in it.
+//     fill. The epoch has the most steps that any rank ever reported in it, but for those that even.go does not count.
 //   - A rank hands over a batch of padding alone, as its i-th, only if it was told that the epoch has i steps.
 //   - A rank ends an epoch that is closed once it handed over as many batches as the epoch has steps.
 //
@@ -78,10 +78,12 @@ func (s pad) answer(rank uint32, k *rank, at *Steps, r Reply) Reply {
 
 // advance takes over what a rank reports.
 func (s pad) advance(r uint32, k *rank, at *Steps, idle bool, ch *Changes) {
-	k.advance(r, at, ch)
-	if !s.sharesOut() {
-		takeover(s).noteIdle(r, k, idle, ch)
+	if s.sharesOut() {
+		even(s).advance(r, k, at, ch)
+		return
 	}
+	k.advance(r, at, ch)
+	takeover(s).noteIdle(r, k, idle, ch)
 }
 
 // begin has ranks that start together go on in step.

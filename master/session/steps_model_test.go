@@ -17,6 +17,7 @@ type loop struct {
 	closed    uint32            // epochs of which all steps were told
 	through   bool              // nothing of the open epoch is to come
 	drops     bool
+	even      bool            // shares are; but for the batch in the making all is given back that is asked for
 	final     map[uint32]bool // whether told is, where last batches are dropped
 	rank      uint32
 	ended     func(rank uint32, at Steps)
@@ -28,7 +29,7 @@ func (m *model) newLoop() *loop {
 	}
 	return &loop{
 		d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded, drops: m.drop != nil,
-		final: map[uint32]bool{},
+		final: map[uint32]bool{}, even: m.drop == nil && !m.id.Selects,
 	}
 }
 

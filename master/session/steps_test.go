@@ -12,7 +12,7 @@ import (
 func newPadded(t *testing.T, world, epochs uint32) *job {
 	t.Helper()
 	j := newJob(t, world, epochs)
-	j.s.id.LastBatch = pb.LastBatch_PAD
+	j.s.id.LastBatch, j.s.id.Selects = pb.LastBatch_PAD, true // whatever a rank announces counts
 	for r := range world {
 		j.join(r, string(rune('a'+r)))
 	}
@@ -115,7 +115,7 @@ func TestAnEpochWaitsForEachRankToJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t, 3, 2)
-			j.s.id.LastBatch = pb.LastBatch_PAD
+			j.s.id.LastBatch, j.s.id.BatchSize = pb.LastBatch_PAD, 1
 			j.plan(0, 0, 1, 1)
 			j.join(0, "a")
 			j.at(0, 0, 5, 5, j.more(0)...)
@@ -234,7 +234,7 @@ func TestRestoreCountsOn(t *testing.T) {
 	if r := j.do(restoring(1, 2, "y")); r.Begun != want {
 		t.Errorf("%+v", r)
 	}
-	j.told(j.at(1, 0, 4, 5), EpochSteps{Epoch: 0, Steps: 5})
+	j.told(j.at(1, 0, 5, 5), EpochSteps{Epoch: 0, Steps: 5})
 }
 
 // One rank has heard that the epoch in which all training loops are is closed, the other has not.

@@ -185,12 +185,17 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 		t.grants = r.Grants
 	}
 	t.released = t.released.Intersect(r.Release)
-	if t.slow != nil {
+	switch {
+	case t.slow != nil:
 		t.released = t.gives(r.Release, draw)
-	}
-	for _, iv := range r.Release {
-		if t.slow == nil && draw(2) == 0 {
-			t.released = t.released.Union(position.Set{iv}.Subtract(t.consumed))
+	case t.loop != nil && t.loop.even:
+		making, _ := t.take(draw, t.closed)
+		t.released = r.Release.Subtract(t.consumed).Subtract(making)
+	default:
+		for _, iv := range r.Release {
+			if draw(2) == 0 {
+				t.released = t.released.Union(position.Set{iv}.Subtract(t.consumed))
+			}
 		}
 	}
 	t.forgetRefused()
