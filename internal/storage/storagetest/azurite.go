@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,49 +66,18 @@ func startAzurite(t testing.TB, program string) (*Azurite, error) {
 	a.Endpoint = "http://" + address + "/" + a.Account
 	a.client.Transport = &http.Transport{}
 	host, port, _ := strings.Cut(address, ":")
-	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, //nolint:gosec // whoever runs the tests names it
 		"--blobHost", host, "--blobPort", port, "--silent", "--inMemoryPersistence", "--disableTelemetry")
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+a.Account+":"+a.Key)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
+	stop, err := start(t.Context(), cmd, func(ctx context.Context) bool {
+		return a.ask(ctx, http.MethodGet, "?comp=list", nil, nil) == nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	exited := make(chan struct{})
-	go func() {
-		defer close(exited)
-		_ = cmd.Wait() // it is killed in the end; if it ended before, its output says why
-	}()
-	stop := func() {
-		a.client.CloseIdleConnections()
-		_ = cmd.Process.Kill() // it may have ended already
-		<-exited
-	}
-	if err := a.wait(t.Context(), exited); err != nil {
-		stop()
-		return nil, fmt.Errorf("%w\n%s", err, output.String())
-	}
-	t.Cleanup(stop)
+	t.Cleanup(func() { a.client.CloseIdleConnections(); stop() })
 	return a, nil
-}
-
-// wait waits until the server answers.
-func (a *Azurite) wait(ctx context.Context, exited <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for a.ask(ctx, http.MethodGet, "?comp=list", nil, nil) != nil {
-		select {
-		case <-exited:
-			return errors.New("the server ended")
-		case <-ctx.Done():
-			return errors.New("the server was not ready in time")
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // SAS is a signature for all of the account, with permissions such as "rl", until a time.

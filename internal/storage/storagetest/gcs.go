@@ -50,7 +50,7 @@ func startGCS(t testing.TB, binary string) (*GCS, error) {
 	g := &GCS{"http://" + address}
 	cmd := exec.CommandContext(ctx, binary, "-backend", "memory", "-scheme", "http", "-host", host, "-port", port,
 		"-data", t.TempDir(), "-log-level", "error")
-	stop, err := start(t.Context(), cmd, ok(g.Endpoint+"/_internal/healthcheck"))
+	stop, err := start(t.Context(), cmd, answers(http.DefaultClient, g.Endpoint+"/_internal/healthcheck", http.StatusOK))
 	if err != nil {
 		return nil, err
 	}

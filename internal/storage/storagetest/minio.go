@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"crypto/rand"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -51,7 +52,7 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 	cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
 	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	stop, err := start(t.Context(), cmd, ok(m.Endpoint+"/minio/health/cluster"))
+	stop, err := start(t.Context(), cmd, answers(http.DefaultClient, m.Endpoint+"/minio/health/cluster", http.StatusOK))
 	if err != nil {
 		m.writer.Close()
 		return nil, err

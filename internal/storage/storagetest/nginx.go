@@ -77,7 +77,7 @@ func startNginx(t testing.TB, binary string) (*Nginx, error) {
 	}
 	cmd := exec.CommandContext(ctx, binary, "-e", filepath.Join(dir, "errors"), "-c", config, "-p", dir)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting, DisableKeepAlives: true}}
-	stop, err := start(t.Context(), cmd, answer{client, n.URL, http.StatusForbidden}) // there is no index
+	stop, err := start(t.Context(), cmd, answers(client, n.URL, http.StatusForbidden)) // there is no index
 	if err != nil {
 		return nil, err
 	}

@@ -38,18 +38,25 @@ func find(t testing.TB, program, variable, module string) string {
 	return ""
 }
 
-// answer is what a server gives once it is ready.
-type answer struct {
-	client *http.Client
-	url    string
-	status int
+// answers reports whether a URL is answered by a status.
+func answers(c *http.Client, url string, status int) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false
+		}
+		request.Close = true
+		answer, err := c.Do(request)
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == status
+	}
 }
 
-// ok is the answer 200.
-func ok(url string) answer { return answer{http.DefaultClient, url, http.StatusOK} }
-
-// start starts a server, and waits for an answer of it. The server runs until stop is called.
-func start(ctx context.Context, cmd *exec.Cmd, ready answer) (stop func(), err error) {
+// start starts a server, and waits until it is ready. The server runs until stop is called.
+func start(ctx context.Context, cmd *exec.Cmd, ready func(context.Context) bool) (stop func(), err error) {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -79,25 +86,13 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// wait waits for an answer.
-func wait(ctx context.Context, want answer, exited <-chan struct{}) error {
+// wait waits until a server is ready.
+func wait(ctx context.Context, ready func(context.Context) bool, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, want.url, nil)
-		if err != nil {
-			return err
-		}
-		request.Close = true
-		got, err := want.client.Do(request)
-		if err == nil {
-			got.Body.Close()
-			if got.StatusCode == want.status {
-				return nil
-			}
-		}
+	for !ready(ctx) {
 		select {
 		case <-exited:
 			return errors.New("the server ended")
@@ -106,4 +101,5 @@ func wait(ctx context.Context, want answer, exited <-chan struct{}) error {
 		case <-tick.C:
 		}
 	}
+	return nil
 }
