@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -569,6 +570,23 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
 			}
 		})
+	}
+}
+
+// TestSmallFilesThatAreDamaged are told as bad data at opening, by the byte.
+func TestSmallFilesThatAreDamaged(t *testing.T) {
+	dir := t.TempDir()
+	var data bytes.Buffer
+	z := gzip.NewWriter(&data)
+	_, err := z.Write(bytes.Repeat([]byte("{\"label\": 1}\n"), 1000))
+	check(t, errors.Join(err, z.Close()))
+	data.Bytes()[len(data.Bytes())/2] ^= 0xff
+	check(t, os.WriteFile(filepath.Join(dir, "one.jsonl.gz"), data.Bytes(), 0o600))
+	m := single(t)
+	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: linesSpec(dir, 1), WorldSize: 1})
+	if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "one.jsonl.gz") ||
+		!strings.Contains(err.Error(), "byte") {
+		t.Errorf("opening says %v", err)
 	}
 }
 
