@@ -559,15 +559,16 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 				return other.last.GetWorkers() == uint32(c.fleet)
 			})
 			openSession(t, m, "run", linesSpec(dir, 1), 1)
-			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-			r.work(func() bool { return r.last.GetFailure() != "" })
+			failure(t, m, "run")
+			failed, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+			check(t, err)
 			asked := 0
 			for _, w := range workers {
 				asked += w.times()
 			}
-			if failure := r.last.GetFailure(); !strings.Contains(failure, "is damaged") || !r.last.GetBadData() ||
+			if !strings.Contains(failed.GetFailure(), "is damaged") || !failed.GetBadData() ||
 				(asked == 2) != c.twice {
-				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
+				t.Errorf("workers were asked %d times; the session failed: %s", asked, failed.GetFailure())
 			}
 		})
 	}
