@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -33,7 +34,10 @@ func (o opening) run(ctx context.Context) (sent time.Time, err error) {
 		t.session, err = o.find(ctx, m)
 		return err
 	})
-	if err != nil {
+	switch {
+	case status.Code(err) == codes.DataLoss:
+		return sent, fmt.Errorf("%w: %w", ErrData, err)
+	case err != nil:
 		return sent, err
 	}
 	if sent, err = o.join(ctx, patient, warn); err != nil {

@@ -68,6 +68,9 @@ func (l *describer) describe(
 		if formats.IsForeign(files[i], err) {
 			foreign[i], err = err, nil
 		}
+		if err != nil && !transient(err) && badData(err) {
+			return &unreadableError{err}
+		}
 		return err
 	})
 	if err != nil {
@@ -83,6 +86,12 @@ func (l *describer) describe(
 	}
 	return out, nil
 }
+
+// unreadableError is of a file whose bytes make no sense, or that is not the one that was listed.
+type unreadableError struct{ err error }
+
+func (e *unreadableError) Error() string { return e.err.Error() }
+func (e *unreadableError) Unwrap() error { return e.err }
 
 // eachOf does something with each of some files, several at once.
 func eachOf(

@@ -32,7 +32,7 @@ func (m *Master) PutCode(ctx context.Context, namespace string, p *pb.CodePart, 
 }
 
 // ForgetIndexes has the indexes be lost that are kept in memory.
-func (m *Master) ForgetIndexes() { m.indexes.kept.Shrink(indexBytes) }
+func (m *Master) ForgetIndexes() { m.indexes.known.kept.Shrink(indexBytes) }
 
 // KeepIndexes has all indexes be kept in etcd, however soon they are made.
 func (m *Master) KeepIndexes() { m.indexes.worth = 0 }

@@ -27,10 +27,6 @@ import (
 )
 
 const (
-	// indexBytes bounds the indexes that are kept in memory.
-	indexBytes = 128 << 20
-	// digestBytes bounds the digests that are remembered of indexes, kept or not, and digestCost is what one takes.
-	digestBytes, digestCost = 32 << 20, 512
 	// storedFrom is how long an index took to make that lies in etcd: others are soon made again.
 	storedFrom = time.Second
 	// storedAgain is how often an index that is used is written again, lest it make room for others.
@@ -48,8 +44,7 @@ type indexer struct {
 	pool    *rpc.Pool
 	storage storage.Storage
 	files   *formats.Cache
-	kept    *lru.Cache[indexKey, *index.Index]
-	digests *lru.Cache[indexKey, indexSum]
+	known   *knownIndexes
 	stored  *lru.Cache[indexKey, time.Time] // when they were written to etcd
 	// worth is how long it takes to make an index that lies in etcd.
 	worth time.Duration
@@ -66,24 +61,9 @@ type indexKey struct {
 func newIndexer(m *Master) *indexer {
 	return &indexer{
 		places: m.places, signer: m.signer, pool: m.counts.pool, storage: m.cfg.Storage, files: m.described,
-		kept:    lru.New[indexKey, *index.Index](indexBytes),
-		digests: lru.New[indexKey, indexSum](digestBytes), stored: lru.New[indexKey, time.Time](digestBytes),
+		known: newKnownIndexes(), stored: lru.New[indexKey, time.Time](digestBytes),
 		worth: storedFrom, term: m.leading,
 	}
-}
-
-// indexSum is the digest of an index that was used.
-type indexSum struct {
-	digest string
-	made   bool // by a worker, and not only found beside the data, where somebody else may have put it
-}
-
-// otherIndexError says that a file has another index than before, though its ETag is the same.
-type otherIndexError struct{ before, now string }
-
-func (e *otherIndexError) Error() string {
-	return fmt.Sprintf("its index is another one than before (digest %.8x, and was %.8x), though the file's ETag is "+
-		"the same: its bytes were changed, or it was indexed by another release", e.now, e.before)
 }
 
 // indexing is what a session's block needs of indexes.
@@ -104,7 +84,7 @@ type scanned struct {
 	*plan.File
 	format.Scanned
 	of     index.Of
-	before string // the digest of its index in an earlier block; "": none is known
+	before recordedIndex
 }
 
 func (x *indexing) key(f *scanned) indexKey {
@@ -145,14 +125,14 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 	var named []*pb.File
 	for i := range files {
 		if of, ok := files[i].Holds.(format.Beside); ok {
-			before := x.recorded(files[i].GetUri())
-			if before != "" && before != string(of.Digest()) {
-				return nil, fmt.Errorf("%s: %w", files[i].GetUri(), &otherIndexError{before, string(of.Digest())})
+			if err := recordedIndex(x.recorded(files[i].GetUri())).admits(of.Digest()); err != nil {
+				return nil, fmt.Errorf("%s: %w", files[i].GetUri(), err)
 			}
 		}
 		if of, ok := files[i].Holds.(format.Scanned); ok {
 			out = append(out, &scanned{
-				&files[i], of, index.For(files[i].File, of, x.program.GetFormat()), x.recorded(files[i].GetUri()),
+				&files[i], of, index.For(files[i].File, of, x.program.GetFormat()),
+				recordedIndex(x.recorded(files[i].GetUri())),
 			})
 			named = append(named, files[i].File)
 		}
@@ -165,7 +145,7 @@ func (x *indexing) find(ctx context.Context, files []plan.File) ([]*scanned, err
 			}
 			return f.use(made)
 		}
-		if kept, ok := x.kept.Get(x.key(f)); ok && x.may(f) && f.same(kept) == nil {
+		if kept := x.known.get(x.key(f), f.before, x.made); kept != nil {
 			x.used(ctx, f, kept, false)
 			return f.use(kept)
 		}
@@ -199,50 +179,22 @@ func (x *indexing) besideData(ctx context.Context, f *scanned) (*index.Index, er
 	return x.files.Beside(ctx, x.storage, x.program.GetStorage(), f.File.File, f.of)
 }
 
-// may reports whether an index may be used that is kept of a file.
-func (x *indexing) may(f *scanned) bool {
-	sum, _ := x.digests.Get(x.key(f))
-	return sum.made || !x.made
-}
-
-// take takes an index that was found, or that a worker made. A file whose ETag is the same has the same index at any
-// time: one with another digest than before is refused, unless a worker made it, and none the one before.
+// take takes an index that was found, or that a worker made, if it is believable.
 func (x *indexing) take(f *scanned, made *index.Index, byWorker bool) error {
 	if _, err := made.Open(f.Scanned, f.of); err != nil {
 		return err
 	}
-	if err := f.same(made); err != nil {
-		return err
-	}
-	of := indexSum{string(made.Digest()), byWorker}
-	switch before := x.digests.Add(x.key(f), of, digestCost); {
-	case before.digest != of.digest && (before.made || !byWorker):
-		return &otherIndexError{before.digest, of.digest}
-	case before.digest != of.digest:
+	other, err := x.known.add(x.key(f), f.before, made, byWorker)
+	if other {
 		x.logger.Warn("the index of a file that lies beside the data is not the one that a worker makes, and is not "+
 			"used any more; remove it", "file", f.GetUri(), "folder", beside.Folder)
-		fallthrough
-	case byWorker && !before.made:
-		x.digests.Put(x.key(f), of, digestCost)
 	}
-	x.kept.Put(x.key(f), made, int64(len(made.Bytes()))+digestCost)
-	return nil
+	return err
 }
 
-// same fails if an earlier block of the session had another index of the file.
-func (f *scanned) same(x *index.Index) error {
-	if f.before != "" && f.before != string(x.Digest()) {
-		return &otherIndexError{f.before, string(x.Digest())}
-	}
-	return nil
-}
-
-// use has a file have the extents of an index.
+// use has a file have the extents of an index that is believable.
 func (f *scanned) use(x *index.Index) error {
 	holds, err := x.Open(f.Scanned, f.of)
-	if err == nil {
-		err = f.same(x)
-	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.GetUri(), err)
 	}

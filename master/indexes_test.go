@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -558,17 +559,35 @@ func TestADamagedFileIsReadTwice(t *testing.T) {
 				return other.last.GetWorkers() == uint32(c.fleet)
 			})
 			openSession(t, m, "run", linesSpec(dir, 1), 1)
-			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-			r.work(func() bool { return r.last.GetFailure() != "" })
+			failure(t, m, "run")
+			failed, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+			check(t, err)
 			asked := 0
 			for _, w := range workers {
 				asked += w.times()
 			}
-			if failure := r.last.GetFailure(); !strings.Contains(failure, "is damaged") || !r.last.GetBadData() ||
+			if !strings.Contains(failed.GetFailure(), "is damaged") || !failed.GetBadData() ||
 				(asked == 2) != c.twice {
-				t.Errorf("workers were asked %d times; the session failed: %s", asked, failure)
+				t.Errorf("workers were asked %d times; the session failed: %s", asked, failed.GetFailure())
 			}
 		})
+	}
+}
+
+// TestSmallFilesThatAreDamaged are told as bad data at opening, by the byte.
+func TestSmallFilesThatAreDamaged(t *testing.T) {
+	dir := t.TempDir()
+	var data bytes.Buffer
+	z := gzip.NewWriter(&data)
+	_, err := z.Write(bytes.Repeat([]byte("{\"label\": 1}\n"), 1000))
+	check(t, errors.Join(err, z.Close()))
+	data.Bytes()[len(data.Bytes())/2] ^= 0xff
+	check(t, os.WriteFile(filepath.Join(dir, "one.jsonl.gz"), data.Bytes(), 0o600))
+	m := single(t)
+	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "run", Spec: linesSpec(dir, 1), WorldSize: 1})
+	if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "one.jsonl.gz") ||
+		!strings.Contains(err.Error(), "byte") {
+		t.Errorf("opening says %v", err)
 	}
 }
 

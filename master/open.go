@@ -401,6 +401,9 @@ func openError(err error) error {
 	if transient(err) && !storage.IsOurs(err) { // else another try helps only once somebody has mended this process
 		return cannotYet(err.Error())
 	}
+	if _, ok := errors.AsType[*unreadableError](err); ok {
+		return status.Error(codes.DataLoss, err.Error())
+	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }
 

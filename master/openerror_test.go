@@ -25,6 +25,7 @@ func TestOpenError(t *testing.T) {
 		"expired, renewed": {object.Transient(storage.Ours(expired)), codes.FailedPrecondition},
 		"busy":             {object.Transient(errors.New("SlowDown")), codes.Unavailable},
 		"spec":             {spec.Problems{{Path: "x", Message: "y"}}, codes.InvalidArgument},
+		"damaged":          {&unreadableError{errors.New("byte 7 is damaged")}, codes.DataLoss},
 		"other":            {errors.New("no footer"), codes.FailedPrecondition},
 	} {
 		if got := status.Code(openError(tc.err)); got != tc.want {

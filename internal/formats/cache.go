@@ -70,7 +70,7 @@ func (c *Cache) Beside(
 	return c.beside.Find(ctx, st, profile, f, want)
 }
 
-// Indexed is a file with the extents of the index beside it; nil: there is none that can be used, and a scan is as good.
+// Indexed is a file with the extents of the index beside it; nil: there is none that can be used: a scan is as good.
 func (c *Cache) Indexed(ctx context.Context, in *format.Input, of format.Scanned) format.File {
 	return found(ctx, in, of, c.beside)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import socket
 import subprocess
 from typing import TYPE_CHECKING
@@ -84,6 +85,14 @@ def test_storage_that_does_not_answer(fleet: Fleet, dataset: Dataset, caplog: py
         assert words in str(caught.value)
     assert "no master" not in str(caught.value) + caplog.text
     assert "the master cannot open the session yet; trying on" in caplog.text
+
+
+def test_small_files_that_are_damaged(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    damaged = bytearray(gzip.compress(b'{"label": 1}\n' * 1000))
+    damaged[len(damaged) // 2] ^= 0xFF
+    (tmp_path / "one.jsonl.gz").write_bytes(damaged)
+    with pytest.raises(errors.DataError, match=r"one\.jsonl\.gz(.|\n)*mend the file, or leave it out"):
+        Session(configure(shared_fleet, spec(dataset).replace(dataset.uri, f"file://{tmp_path}/")))
 
 
 def test_waiting_for_a_master_is_told_now_and_then(dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:

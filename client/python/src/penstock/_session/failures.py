@@ -95,6 +95,8 @@ def _not_opened(config: Config, e: Mapping[str, Any], words: str) -> errors.Erro
         )
     if code == "FailedPrecondition":
         return errors.SessionFailed(f"{words}; mend what the master names, then open the session again")
+    if code == "DataLoss":
+        return errors.DataError(f"{words}; mend the file, or leave it out of the dataset, and open the session again")
     if code == "NotFound":
         return errors.UsageError(f"{words}; give a spec, so that the session is made")
     return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
