@@ -95,7 +95,7 @@ func isBeside(uri string, how *pb.Format) bool {
 		strings.HasSuffix(uri, documents) {
 		return true
 	}
-	return slices.Contains([]string{".idx", ".index"}, strings.ToLower(path.Ext(uri))) ||
+	return slices.Contains([]string{".idx", ".index", ".tfindex"}, strings.ToLower(path.Ext(uri))) ||
 		path.Base(uri) == "index.json"
 }
 
