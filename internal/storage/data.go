@@ -96,7 +96,7 @@ func isBeside(uri string, how *pb.Format) bool {
 		return true
 	}
 	return slices.Contains([]string{".idx", ".index", ".tfindex"}, strings.ToLower(path.Ext(uri))) ||
-		path.Base(uri) == "index.json"
+		path.Base(uri) == shardIndex
 }
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.
