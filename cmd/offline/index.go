@@ -81,6 +81,9 @@ each directory, which no listing of data enters; the storage profile must let it
 Nothing else is written, and nothing is written over but a damaged index. Files that are indexed already are passed
 over. Removing the folder is always safe: positions and rows do not depend on it.
 
+A list of a file's records that DALI's wds2idx or tfrecord2idx wrote beside it, such as x.idx beside x.tar, is read in
+place of the file, if it fits that.
+
 A file that cannot be read does not keep others from being indexed; the command then ends with 1. What was made before
 it is interrupted is written, and not made again the next time.
 
@@ -148,8 +151,7 @@ func (d indexed) WriteText(w io.Writer) error {
 		english.Plural(d.Indexed, "file", ""), d.Files, english.Plural(d.Extents, "extent", ""), humanize.Comma(d.Rows),
 		humanize.IBytes(uint64(d.Read)), humanize.IBytes(uint64(d.Bytes)))
 	if d.Listed > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "%s by a list of its records beside it, such as an .idx of DALI\n",
-			english.Plural(d.Listed, "file", ""))
+		_, err = fmt.Fprintf(w, "%d of them by lists of records that lie beside the files\n", d.Listed)
 	}
 	if d.Found > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))

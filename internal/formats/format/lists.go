@@ -2,8 +2,8 @@ package format
 
 import "context"
 
-// Lister is a Scanned of a format for which other tools write where the records of a file are, as a list in another file
-// beside it: tfrecord2idx, wds2idx.
+// Lister is a Scanned of a format for which other tools list where the records of a file are, in another file beside it:
+// tfrecord2idx, wds2idx.
 type Lister interface {
 	Scanned
 	// Lists are the names that such a list of a file may have, in its folder. There are none of a file that a list does

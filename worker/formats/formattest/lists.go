@@ -51,7 +51,7 @@ func (f File) listed(t *testing.T, of format.File, sources []*pb.Source, want []
 	})
 }
 
-// change draws a list of which a line is left out, or joined to the next, or divided, and what it claims to have with it.
+// change draws a list of which a line is left out, joined to the next, divided, or has another number.
 func change(t *rapid.T, list []byte) []byte {
 	lines := bytes.Split(bytes.TrimSpace(list), []byte("\n"))
 	i := rapid.IntRange(0, len(lines)-1).Draw(t, "line")
