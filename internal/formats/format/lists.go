@@ -2,7 +2,7 @@ package format
 
 import "context"
 
-// Lister is a Scanned of a format for which other tools list where the records of a file are, in another file beside it:
+// Lister is a Scanned of a format for which other tools list where the records of a file are, in one beside it:
 // tfrecord2idx, wds2idx.
 type Lister interface {
 	Scanned

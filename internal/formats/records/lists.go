@@ -16,8 +16,8 @@ import (
 type Listed interface {
 	// Lists are the names that such a list of a file may have.
 	Lists(name string) []string
-	// ReadList tells of the records of a list, in the file's order. It fails for one that the rule would not cut so. The
-	// file is not read.
+	// ReadList tells of the records of a list, in the file's order. It fails for one that the rule would not cut so. It
+	// reads no file.
 	ReadList(list []byte, take func(bytes int64) error, found func(Record) error) error
 	// Begins reports whether a record of a list begins where data does, which goes to the end of Head.
 	Begins(data []byte, r Record) bool
@@ -34,8 +34,8 @@ type Record struct {
 }
 
 const (
-	// maxSure is how many extents are looked at whose begin a list leaves no doubt about: any of them shows if it is that
-	// of another file.
+	// maxSure is how many extents are looked at whose begin a list leaves no doubt about: if it is of another file,
+	// any of them shows it.
 	maxSure = 16
 	// maxBehind bounds what may stand behind the last record, such as the zeros that end a tar.
 	maxBehind = 64 << 10
