@@ -31,12 +31,13 @@ type indexed struct {
 	Files   int   `json:"files"`    // that were listed
 	Indexed int   `json:"indexed"`  // whose index was made
 	Found   int   `json:"found"`    // whose index was there
+	Listed  int   `json:"by_lists"` // of them, by lists of their records that lie beside them
 	Own     int   `json:"own"`      // that say themselves where their rows are
 	LeftOut int   `json:"left_out"` // that are of no format, which their names do not tell
 	Failed  int   `json:"failed"`   // that cannot be indexed
 	Extents int   `json:"extents"`  // of the indexes that were made
 	Rows    int64 `json:"rows"`
-	Read    int64 `json:"bytes_read"`
+	Read    int64 `json:"bytes_read"` // of files that were scanned
 	Bytes   int64 `json:"index_bytes"`
 }
 
@@ -79,6 +80,9 @@ workers do it when a session comes to a file. What is noted lies beside the data
 each directory, which no listing of data enters; the storage profile must let it be written, by its field write.
 Nothing else is written, and nothing is written over but a damaged index. Files that are indexed already are passed
 over. Removing the folder is always safe: positions and rows do not depend on it.
+
+A list of a file's records that DALI's wds2idx or tfrecord2idx wrote beside it, such as x.idx beside x.tar, is read in
+place of the file, if it fits that.
 
 A file that cannot be read does not keep others from being indexed; the command then ends with 1. What was made before
 it is interrupted is written, and not made again the next time.
@@ -146,6 +150,9 @@ func (d indexed) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s of %d indexed: %s of %s rows, %s read, %s of indexes\n",
 		english.Plural(d.Indexed, "file", ""), d.Files, english.Plural(d.Extents, "extent", ""), humanize.Comma(d.Rows),
 		humanize.IBytes(uint64(d.Read)), humanize.IBytes(uint64(d.Bytes)))
+	if d.Listed > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "%d of them by lists of records that lie beside the files\n", d.Listed)
+	}
 	if d.Found > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))
 	}
@@ -245,9 +252,13 @@ func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 		x.count(func(d *indexed) { d.Found++ })
 		return nil, nil //nolint:nilnil // it has one
 	}
-	made, err := formats.Scan(ctx, &format.Input{Storage: x.st, Profile: x.profile, File: f, How: x.how}, of)
+	made, err := formats.Index(ctx, &format.Input{Storage: x.st, Profile: x.profile, File: f, How: x.how}, of)
 	if err != nil {
 		return nil, err
+	}
+	for _, why := range made.Passed {
+		cli.Status(os.Stderr, "")
+		fmt.Fprintln(os.Stderr, "penstock:", why)
 	}
 	rows := int64(0)
 	for _, p := range made.Places() {
@@ -255,9 +266,14 @@ func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 	}
 	x.count(func(d *indexed) {
 		d.Indexed, d.Extents, d.Rows = d.Indexed+1, d.Extents+made.Extents(), d.Rows+rows
-		d.Read, d.Bytes = d.Read+f.GetSize(), d.Bytes+int64(len(made.Bytes()))
+		d.Bytes += int64(len(made.Bytes()))
+		if made.List != "" {
+			d.Listed++
+		} else {
+			d.Read += f.GetSize()
+		}
 	})
-	return made, nil
+	return made.Index, nil
 }
 
 func (x *indexer) count(add func(*indexed)) {

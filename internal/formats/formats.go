@@ -79,8 +79,8 @@ func LoadIndexed(
 	return described, err
 }
 
-// indexed is a file with its index: the one beside it, if there is a finder that finds it, or that of a scan, which is
-// as good.
+// indexed is a file with its index: the one beside it, if there is a finder that finds it, or one that is made, which
+// is as good.
 func indexed(ctx context.Context, in *format.Input, of format.Scanned, from *beside.Finder) (format.File, error) {
 	if found := found(ctx, in, of, from); found != nil {
 		return found, nil
@@ -115,7 +115,7 @@ func Scan(ctx context.Context, in *format.Input, of format.Scanned) (*index.Inde
 }
 
 func scanned(ctx context.Context, in *format.Input, of format.Scanned) (format.File, error) {
-	x, err := Scan(ctx, in, of)
+	x, err := Index(ctx, in, of)
 	if err != nil {
 		return nil, err
 	}

@@ -95,8 +95,8 @@ func isBeside(uri string, how *pb.Format) bool {
 		strings.HasSuffix(uri, documents) {
 		return true
 	}
-	return slices.Contains([]string{".idx", ".index"}, strings.ToLower(path.Ext(uri))) ||
-		path.Base(uri) == "index.json"
+	return slices.Contains([]string{".idx", ".index", ".tfindex"}, strings.ToLower(path.Ext(uri))) ||
+		path.Base(uri) == shardIndex
 }
 
 // FormatOf is the name of the format that a file's name tells; "" if it tells none.

@@ -129,6 +129,9 @@ func (s *Store) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, 
 		}
 	}
 	left.Alike = alikeNames(files)
+	if err == nil {
+		err = s.checkShards(ctx, of.GetStorage(), files, others.shardIndexes)
+	}
 	return files, left, err
 }
 

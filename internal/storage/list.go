@@ -283,6 +283,15 @@ type Others struct {
 	Count   int
 	Example string // one of them
 	Left    LeftOut
+
+	shardIndexes []*pb.File // of whole folders
+}
+
+// noteIndex notes an index of shards.
+func (o *Others) noteIndex(f *pb.File) {
+	if path.Base(f.GetUri()) == shardIndex && len(o.shardIndexes) < maxShardIndexes {
+		o.shardIndexes = append(o.shardIndexes, f)
+	}
 }
 
 func (o *Others) add(more Others) {
@@ -294,6 +303,7 @@ func (o *Others) add(more Others) {
 	o.Left.Hidden.join(more.Left.Hidden)
 	o.Left.Markers.join(more.Left.Markers)
 	o.Left.Dangling.join(more.Left.Dangling)
+	o.shardIndexes = append(o.shardIndexes, more.shardIndexes...)
 }
 
 func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File) fate) ([]*pb.File, error) {
@@ -342,6 +352,9 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 			fallthrough
 		case met < spare:
 			l.pass(met, base, f.GetUri())
+			if met == foreign {
+				l.others.noteIndex(f)
+			}
 			return tableOf(base, f.Uri)
 		default:
 			if met == unknown {

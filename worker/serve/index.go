@@ -38,5 +38,8 @@ func (s *Server) indexAtWork(r *request, out flight.FlightService_DoActionServer
 	if err != nil {
 		return nil, err
 	}
+	for _, why := range x.Passed {
+		s.logger.Warn("a list of records is not used", "file", r.ticket.GetFile().GetUri(), "error", why)
+	}
 	return x.Bytes(), nil
 }

@@ -25,7 +25,7 @@ type Other struct {
 func Others(t testing.TB, folder string) (found []Other) {
 	t.Helper()
 	var all []Other
-	if err := json.Unmarshal(bytesOf(t, "cases.json"), &all); err != nil {
+	if err := json.Unmarshal(Bytes(t, "cases.json"), &all); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range all {
@@ -40,12 +40,13 @@ func Others(t testing.TB, folder string) (found []Other) {
 }
 
 // Data are the file's bytes.
-func (o Other) Data(t testing.TB) []byte { return bytesOf(t, o.File) }
+func (o Other) Data(t testing.TB) []byte { return Bytes(t, o.File) }
 
 // TwinData are those of its twin.
-func (o Other) TwinData(t testing.TB) []byte { return bytesOf(t, o.Twin) }
+func (o Other) TwinData(t testing.TB) []byte { return Bytes(t, o.Twin) }
 
-func bytesOf(t testing.TB, name string) []byte {
+// Bytes are those of one of the files by its name: "tfrecord/plain.tfrecord.idx".
+func Bytes(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := others.ReadFile("others/" + name)
 	if err != nil {

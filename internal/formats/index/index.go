@@ -291,11 +291,18 @@ const (
 
 // Scan makes the index of a file, by reading all of it.
 func Scan(ctx context.Context, in *format.Input, of format.Scanned) (*Index, error) {
+	return Make(in, of, func(found func(format.Place) error) error { return of.Scan(ctx, in, found) })
+}
+
+// Make makes the index of a file of what finds its extents.
+func Make(
+	in *format.Input, of format.Scanned, find func(found func(format.Place) error) error,
+) (*Index, error) {
 	b := NewBuilder(For(in.File, of, in.How))
 	paid := stepBytes
-	err := of.Scan(ctx, in, func(p format.Place) error {
-		if len(b.extents) > paid && in.Take != nil {
-			if err := in.Take(stepBytes * copies); err != nil {
+	err := find(func(p format.Place) error {
+		if len(b.extents) > paid {
+			if err := in.Ask(stepBytes * copies); err != nil {
 				return err
 			}
 			paid += stepBytes

@@ -1,6 +1,7 @@
 // Package mds describes shards of Mosaic's MDS, the format of mosaicml-streaming, as they are or compressed by zstd or
 // gzip. A shard says itself what it holds: how many samples, where each begins, and the names, encodings and sizes of
-// its columns. So the dataset's index.json is not needed. Its worker's half is worker/formats/mds.
+// its columns. So the dataset's index.json is not needed; package storage looks whether all shards are there
+// that it names. The worker's half is worker/formats/mds.
 //
 // A sample has the sizes of those columns that have none that is fixed, and then the values of all columns:
 // https://docs.mosaicml.com/projects/streaming/en/stable/preparing_datasets/dataset_format.html

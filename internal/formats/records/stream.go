@@ -115,7 +115,10 @@ func (s *Stream) cut(data []byte, end bool) (n int, row bool, err error) {
 	return n, row, err
 }
 
-var errEnd = errors.New("the extent does not end where a record does: the index is not that of the file")
+// ErrIndex says that what was read is not what the index says of it.
+var ErrIndex = errors.New("the index is not that of the file")
+
+var errEnd = fmt.Errorf("the extent does not end where a record does: %w", ErrIndex)
 
 // Buffered are the bytes of a reader.
 type Buffered struct {

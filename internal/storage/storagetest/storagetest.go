@@ -314,11 +314,13 @@ func testTellAs(t *testing.T, fx Fixture) {
 	for _, name := range []string{
 		"logs/part-00000", "logs/x.log", "logs/y.txt", "logs/z.parquet", "logs/_SUCCESS", "logs/x.idx",
 		"mixed/000000_0", "mixed/a.log", "mixed/b.jsonl", "mixed/c.ndjson.gz", "mixed/d.txt", "mixed/e.parquet",
-		"mds/shard.0.mds", "mds/index.json", "mds/_penstock/index/a.indexes", "none/a.parquet", "tokens/0.bin",
+		"mds/shard.0.mds", "cut/shard.0.mds", "mds/_penstock/index/a.indexes", "none/a.parquet", "tokens/0.bin",
 		"tokens/0.idx", "tokens/1.npy", "tokens/1.npy.docs.npy",
 	} {
 		fx.Put(t, name, []byte(name))
 	}
+	fx.Put(t, "mds/index.json", []byte(`{"shards": []}`))
+	fx.Put(t, "cut/index.json", []byte(`{"shards": [{"format": "mds", "raw_data": {"basename": "shard.1.mds"}}]}`))
 	documents := &pb.Format{Name: "tokens", Options: map[string]*pb.Value{
 		"documents": {Kind: &pb.Value_Text{Text: "*.docs.npy"}},
 	}}
@@ -339,6 +341,7 @@ func testTellAs(t *testing.T, fx Fixture) {
 		},
 		{"mds", nil, "mds/shard.0.mds", "[]", ""},
 		{"mds", &pb.Format{Name: "MDS"}, "mds/shard.0.mds", "[]", ""},
+		{"cut", nil, "", "shard.1.mds, which it names, is missing", ""},
 		{"none", &pb.Format{Name: "csv"}, "", ".csv or in that of no format", ""},
 		{
 			"mixed", &pb.Format{Name: "wds"}, "mixed/000000_0 mixed/b.jsonl mixed/c.ndjson.gz mixed/e.parquet",

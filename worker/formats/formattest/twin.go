@@ -50,6 +50,7 @@ func Twin(t *testing.T, file File, twin []byte) {
 	}
 	file.damage(t)
 	file.forged(t, got, sources, rows)
+	file.listed(t, got, sources, rows)
 }
 
 // sameTypes holds the columns of a file against those of its twin, which may have columns without a type.

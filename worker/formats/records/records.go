@@ -267,8 +267,11 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 	for range rows {
 		record, at, err := d.in.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("there are no more than %d rows in front of %s: the index is not that of the file",
-				d.row, d.in.Byte(d.in.At()))
+			return fmt.Errorf("there are no more than %d rows in front of %s: %w", d.row, d.in.Byte(d.in.At()),
+				records.ErrIndex)
+		}
+		if err == nil {
+			err = d.belongs(at)
 		}
 		if err == nil {
 			err = f(record, at)
@@ -285,13 +288,29 @@ func (d *Decoder) advance(rows int, f func(record []byte, at int64) error) (err 
 	return nil
 }
 
+// belongs fails if the rule by which files are cut would not have a record in this extent: all but the first extent
+// begin with a record, and one that begins behind the length of an extent begins the next one.
+func (d *Decoder) belongs(at int64) error {
+	begin := d.place.Skip
+	if d.bound.Codec == records.Plain {
+		begin = d.place.Stored.Offset
+	}
+	switch first := d.row == d.place.FirstRow; {
+	case first && d.place.Index > 0 && at != begin:
+		return fmt.Errorf("the extent does not begin with it, but with what stands in front of it: %w",
+			records.ErrIndex)
+	case !first && d.bound.Codec == records.Plain && at-begin >= d.bound.Limits.Extent:
+		return fmt.Errorf("the extent is longer than the rule has it: %w", records.ErrIndex)
+	}
+	return nil
+}
+
 // atEnd fails if the extent has more rows than the index says.
 func (d *Decoder) atEnd() error {
 	_, at, err := d.in.Next()
 	switch {
 	case err == nil:
-		return fmt.Errorf("behind row %d there is another one, at %s: the index is not that of the file", d.row-1,
-			d.in.Byte(at))
+		return fmt.Errorf("behind row %d there is another one, at %s: %w", d.row-1, d.in.Byte(at), records.ErrIndex)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("behind row %d: %w", d.row-1, err)
 	case d.bound.Codec == records.Plain:
@@ -311,14 +330,16 @@ func (d *Decoder) goesOn() error {
 		begins = end && len(data) == 0
 	}
 	if !begins {
-		return fmt.Errorf("behind row %d there are bytes that no extent has: the index is not that of the file",
-			d.row-1)
+		return fmt.Errorf("behind row %d there are bytes that no extent has: %w", d.row-1, records.ErrIndex)
 	}
 	return nil
 }
 
 // blame says what was being decoded.
 func (d *Decoder) blame(err *error) {
+	if errors.Is(*err, records.ErrIndex) {
+		*err = fmt.Errorf("%w%s", *err, d.bound.IndexAdvice(d.file))
+	}
 	if *err != nil {
 		*err = fmt.Errorf("%s extent %d: %w", d.file, d.extent, *err)
 	}

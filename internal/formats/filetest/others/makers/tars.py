@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -110,6 +111,21 @@ def by_command(path: Path, given: Sequence[Sample], *flags: str, names: str = ".
                     "-C", scratch, "-cf", str(path), names)  # fmt: skip
 
 
+def list_members(path: Path) -> None:
+    """Writes the list that DALI's wds2idx 1.2 does, which asks GNU tar at which blocks headers are, too."""
+    said = subprocess.run(["tar", "--list", "--block-num", "--quoting-style=literal", "--file", str(path)],
+                          check=True, capture_output=True, text=True)  # fmt: skip
+    blocks = [int(line.split(":")[0].removeprefix("block ")) for line in said.stdout.splitlines()]
+    lines: dict[str, list[str]] = {}
+    with tarfile.open(path) as members:
+        for member, header in zip(members, blocks, strict=False):
+            dot = member.name.find(".", member.name.rfind("/") + 1)
+            key, ending = member.name[:dot], member.name[dot + 1 :]
+            lines.setdefault(key, []).append(f"{ending} {512 * (header + 1)} {member.size} {member.name}")
+    text = "".join(" ".join(line) + "\n" for line in lines.values())
+    path.with_suffix(".idx").write_text(f"v1.2 {len(lines)}\n{text}")
+
+
 def make() -> Cases:
     """Writes the tars."""
     cases = Cases("webdataset")
@@ -147,6 +163,9 @@ def make() -> Cases:
     prefixed = samples(5, LONG[:119] + "/{:03d}")
     by_tarfile(cases.path("ustar.tar"), prefixed, tarfile.USTAR_FORMAT, upper=True)
     add("ustar.tar", prefixed, python("tarfile"), "names in two parts; some extensions in capitals")
+
+    for name in ("plain", "missing", "gnu", "pax", "ustar"):
+        list_members(cases.path(f"{name}.tar"))
 
     folders = [*samples(3, "./train/a/{:03d}"), *samples(3, "./train/b/{:03d}")]
     said = by_command(cases.path("folders-gnu.tar"), folders, "--format=gnu")
