@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Transport returns an HTTP transport of its own, which trusts the PEM file's authorities, too.
+// Transport returns an HTTP transport for many reads at once, which trusts the PEM file's authorities, too. The file
+// may be replaced.
 func Transport(caFile string) (*http.Transport, error) {
 	trusting, err := TLS(caFile)
 	if err != nil {
@@ -26,7 +27,7 @@ func Transport(caFile string) (*http.Transport, error) {
 		DisableCompression:    true, // objects are wanted as they are
 		TLSClientConfig:       trusting,
 	}
-	if caFile != "" { // which may be renewed
+	if caFile != "" {
 		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			newest, err := TLS(caFile)
 			if err != nil {
