@@ -43,7 +43,7 @@ func Convert() *cobra.Command {
 		Short: "Make Parquet that is good to train from, of files of any format that is read",
 		Long: `Convert files to Parquet with typed columns, row groups of a good size, zstd and statistics, or to another
 format (--to). Inputs are CSV, TSV, JSON lines, WebDataset, TFRecord, MDS, tokens, Parquet or Arrow, plain, .gz or .zst.
-They are paths or s3:// URIs. A folder stands for all such files below it, a glob for the files that match. --format
+They are paths or URIs of stores. A folder stands for all such files below it, a glob for the files that match. --format
 says how they are read, as a spec's dataset.format, and chooses the files of folders as sessions do.
 
 Structs, lists and maps of Parquet and Arrow stay as they are, unless --flatten makes columns of them. Of the other

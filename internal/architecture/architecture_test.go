@@ -33,6 +33,7 @@ var only = map[string][]string{
 	"github.com/minio/minio-go/":  {"internal/storage"},
 	"golang.org/x/oauth2":         {"internal/storage/gs"},
 	"github.com/Azure/":           {"internal/storage/az"},
+	"cloud.google.com/go/":        {"internal/storage/gs"},
 	"github.com/hashicorp/member": {"internal/fleet"},
 	"github.com/spf13/viper":      {"internal/cli"},
 	"text/tabwriter":              {"internal/terminal", "bench"}, // names in tables are quoted

@@ -34,9 +34,14 @@ func answer(w http.ResponseWriter, of, body string) {
 
 func stubStore(t *testing.T, p gs.Profile) *storage.Store {
 	t.Helper()
+	return impatientStore(t, p, 0)
+}
+
+func impatientStore(t *testing.T, p gs.Profile, patience time.Duration) *storage.Store {
+	t.Helper()
 	return newStore(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &p},
-		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 500 * time.Millisecond},
+		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: patience},
 	})
 }
 
@@ -91,7 +96,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
-			s := stubStore(t, gs.Profile{Credentials: gs.Anonymous, Endpoint: serve(t, http.HandlerFunc(
+			p := gs.Profile{Credentials: gs.Anonymous, Endpoint: serve(t, http.HandlerFunc(
 				func(w http.ResponseWriter, r *http.Request) {
 					q := r.URL.Query()
 					if q.Get("ifGenerationMatch") != generation || q.Get("alt") != "media" ||
@@ -103,7 +108,11 @@ func TestFaults(t *testing.T) {
 						return
 					}
 					answer(w, generation, "23456")
-				}))})
+				}))}
+			s := stubStore(t, p)
+			if name == "hangs" {
+				s = impatientStore(t, p, 500*time.Millisecond)
+			}
 			buf := make([]byte, 5)
 			err := s.ReadAt(t.Context(), "", stubFile, buf, 2)
 			switch {

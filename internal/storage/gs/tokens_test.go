@@ -3,12 +3,17 @@ package gs
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cloud.google.com/go/compute/metadata"
 	"golang.org/x/oauth2"
+
+	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
 // scripted gives tokens as scripted.
@@ -82,4 +87,19 @@ func TestStuckFetch(t *testing.T) {
 			t.Errorf("token %v, %v, by %d calls", got, err, s.calls)
 		}
 	})
+}
+
+// A machine's own service may be busy, or not be up yet; that it has no account stays so.
+func TestMachineFails(t *testing.T) {
+	for err, passes := range map[error]bool{
+		&metadata.Error{Code: http.StatusServiceUnavailable}: true,
+		&net.OpError{Op: "dial", Err: errors.New("refused")}: true,
+		&metadata.Error{Code: http.StatusForbidden}:          false,
+		metadata.NotDefinedError("instance/token"):           false,
+	} {
+		said := new(fetch).classify(err)
+		if object.IsTransient(said) != passes || !object.IsOurs(said) {
+			t.Errorf("%v: %v, transient: %v", err, said, object.IsTransient(said))
+		}
+	}
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cloud.google.com/go/compute/metadata"
+
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
@@ -73,7 +75,8 @@ func (f *fetch) classify(why error) error {
 	err := object.Ours(fmt.Errorf("%w; see whether its account and key are there, and enabled: %s", errNoToken,
 		firstLine(strings.ReplaceAll(why.Error(), "\n", " "))))
 	var network net.Error // of a machine's own service, which the library asks by itself
-	if f.passing.Load() || errors.As(why, &network) {
+	var answer *metadata.Error
+	if f.passing.Load() || errors.As(why, &network) || errors.As(why, &answer) && passes(answer.Code) {
 		return object.Transient(err)
 	}
 	return err
