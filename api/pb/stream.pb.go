@@ -91,7 +91,9 @@ type Extent struct {
 	Shared int64 `protobuf:"varint,10,opt,name=shared,proto3" json:"shared,omitempty"`
 	Over   int64 `protobuf:"varint,11,opt,name=over,proto3" json:"over,omitempty"`
 	// Of a file of which another one beside it says where its rows are: of the digest of what that says.
-	Beside        uint64 `protobuf:"fixed64,12,opt,name=beside,proto3" json:"beside,omitempty"`
+	Beside        uint64   `protobuf:"fixed64,12,opt,name=beside,proto3" json:"beside,omitempty"`
+	Restart       *Restart `protobuf:"bytes,13,opt,name=restart,proto3" json:"restart,omitempty"` // that it begins with; none: its bytes begin with a member or frame
+	Next          *Restart `protobuf:"bytes,14,opt,name=next,proto3" json:"next,omitempty"`       // that the next extent begins with, of which the window's sum is told alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +212,97 @@ func (x *Extent) GetBeside() uint64 {
 	return 0
 }
 
+func (x *Extent) GetRestart() *Restart {
+	if x != nil {
+		return x.Restart
+	}
+	return nil
+}
+
+func (x *Extent) GetNext() *Restart {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// Restart is what it takes to decompress a member of gzip from a block in its middle on.
+type Restart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bit           uint32                 `protobuf:"varint,1,opt,name=bit,proto3" json:"bit,omitempty"`      // of the first stored byte, at which the block begins
+	Crc           uint32                 `protobuf:"fixed32,2,opt,name=crc,proto3" json:"crc,omitempty"`     // CRC-32 of what the member has in front of the block, decompressed
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`    // of that
+	Window        []byte                 `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"` // its last 32 KiB, or all that there are
+	Sum           []byte                 `protobuf:"bytes,5,opt,name=sum,proto3" json:"sum,omitempty"`       // SHA-256 of the window, where that itself is not told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Restart) Reset() {
+	*x = Restart{}
+	mi := &file_api_pb_stream_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Restart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Restart) ProtoMessage() {}
+
+func (x *Restart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Restart.ProtoReflect.Descriptor instead.
+func (*Restart) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Restart) GetBit() uint32 {
+	if x != nil {
+		return x.Bit
+	}
+	return 0
+}
+
+func (x *Restart) GetCrc() uint32 {
+	if x != nil {
+		return x.Crc
+	}
+	return 0
+}
+
+func (x *Restart) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Restart) GetWindow() []byte {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *Restart) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
 // Ticket lets its holder open one shard's stream on a worker. It is signed by the master.
 type Ticket struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -239,7 +332,7 @@ type Ticket struct {
 
 func (x *Ticket) Reset() {
 	*x = Ticket{}
-	mi := &file_api_pb_stream_proto_msgTypes[1]
+	mi := &file_api_pb_stream_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +344,7 @@ func (x *Ticket) String() string {
 func (*Ticket) ProtoMessage() {}
 
 func (x *Ticket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[1]
+	mi := &file_api_pb_stream_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +357,7 @@ func (x *Ticket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
 func (*Ticket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Ticket) GetSession() string {
@@ -391,7 +484,7 @@ type StoredCode struct {
 
 func (x *StoredCode) Reset() {
 	*x = StoredCode{}
-	mi := &file_api_pb_stream_proto_msgTypes[2]
+	mi := &file_api_pb_stream_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +496,7 @@ func (x *StoredCode) String() string {
 func (*StoredCode) ProtoMessage() {}
 
 func (x *StoredCode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[2]
+	mi := &file_api_pb_stream_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +509,7 @@ func (x *StoredCode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredCode.ProtoReflect.Descriptor instead.
 func (*StoredCode) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StoredCode) GetSha256() []byte {
@@ -451,7 +544,7 @@ type NeedCode struct {
 
 func (x *NeedCode) Reset() {
 	*x = NeedCode{}
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +556,7 @@ func (x *NeedCode) String() string {
 func (*NeedCode) ProtoMessage() {}
 
 func (x *NeedCode) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[3]
+	mi := &file_api_pb_stream_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +569,7 @@ func (x *NeedCode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedCode.ProtoReflect.Descriptor instead.
 func (*NeedCode) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *NeedCode) GetSha256() []byte {
@@ -498,7 +591,7 @@ type CallsRequest struct {
 
 func (x *CallsRequest) Reset() {
 	*x = CallsRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +603,7 @@ func (x *CallsRequest) String() string {
 func (*CallsRequest) ProtoMessage() {}
 
 func (x *CallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[4]
+	mi := &file_api_pb_stream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +616,7 @@ func (x *CallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsRequest.ProtoReflect.Descriptor instead.
 func (*CallsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CallsRequest) GetTicket() *SignedTicket {
@@ -550,7 +643,7 @@ type CallsReply struct {
 
 func (x *CallsReply) Reset() {
 	*x = CallsReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +655,7 @@ func (x *CallsReply) String() string {
 func (*CallsReply) ProtoMessage() {}
 
 func (x *CallsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[5]
+	mi := &file_api_pb_stream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +668,7 @@ func (x *CallsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallsReply.ProtoReflect.Descriptor instead.
 func (*CallsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CallsReply) GetIdentity() *Code {
@@ -606,7 +699,7 @@ type CodePart struct {
 
 func (x *CodePart) Reset() {
 	*x = CodePart{}
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +711,7 @@ func (x *CodePart) String() string {
 func (*CodePart) ProtoMessage() {}
 
 func (x *CodePart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[6]
+	mi := &file_api_pb_stream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +724,7 @@ func (x *CodePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodePart.ProtoReflect.Descriptor instead.
 func (*CodePart) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CodePart) GetSha256() []byte {
@@ -679,7 +772,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +784,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[7]
+	mi := &file_api_pb_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +797,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Worker) GetName() string {
@@ -732,7 +825,7 @@ type SignedTicket struct {
 
 func (x *SignedTicket) Reset() {
 	*x = SignedTicket{}
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +837,7 @@ func (x *SignedTicket) String() string {
 func (*SignedTicket) ProtoMessage() {}
 
 func (x *SignedTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[8]
+	mi := &file_api_pb_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +850,7 @@ func (x *SignedTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedTicket.ProtoReflect.Descriptor instead.
 func (*SignedTicket) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SignedTicket) GetTicket() []byte {
@@ -801,7 +894,7 @@ type StreamRequest struct {
 
 func (x *StreamRequest) Reset() {
 	*x = StreamRequest{}
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +906,7 @@ func (x *StreamRequest) String() string {
 func (*StreamRequest) ProtoMessage() {}
 
 func (x *StreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[9]
+	mi := &file_api_pb_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +919,7 @@ func (x *StreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamRequest.ProtoReflect.Descriptor instead.
 func (*StreamRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamRequest) GetTicket() *SignedTicket {
@@ -896,7 +989,7 @@ type BatchMeta struct {
 
 func (x *BatchMeta) Reset() {
 	*x = BatchMeta{}
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1001,7 @@ func (x *BatchMeta) String() string {
 func (*BatchMeta) ProtoMessage() {}
 
 func (x *BatchMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[10]
+	mi := &file_api_pb_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1014,7 @@ func (x *BatchMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchMeta.ProtoReflect.Descriptor instead.
 func (*BatchMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BatchMeta) GetWindow() uint32 {
@@ -984,7 +1077,7 @@ type BadRow struct {
 
 func (x *BadRow) Reset() {
 	*x = BadRow{}
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1089,7 @@ func (x *BadRow) String() string {
 func (*BadRow) ProtoMessage() {}
 
 func (x *BadRow) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[11]
+	mi := &file_api_pb_stream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1102,7 @@ func (x *BadRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BadRow.ProtoReflect.Descriptor instead.
 func (*BadRow) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BadRow) GetRow() int64 {
@@ -1037,7 +1130,7 @@ type CountReply struct {
 
 func (x *CountReply) Reset() {
 	*x = CountReply{}
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1142,7 @@ func (x *CountReply) String() string {
 func (*CountReply) ProtoMessage() {}
 
 func (x *CountReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[12]
+	mi := &file_api_pb_stream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1155,7 @@ func (x *CountReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
 func (*CountReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CountReply) GetExtents() []*ExtentCount {
@@ -1081,7 +1174,7 @@ type ExtentCount struct {
 
 func (x *ExtentCount) Reset() {
 	*x = ExtentCount{}
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1186,7 @@ func (x *ExtentCount) String() string {
 func (*ExtentCount) ProtoMessage() {}
 
 func (x *ExtentCount) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_stream_proto_msgTypes[13]
+	mi := &file_api_pb_stream_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1199,7 @@ func (x *ExtentCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentCount.ProtoReflect.Descriptor instead.
 func (*ExtentCount) Descriptor() ([]byte, []int) {
-	return file_api_pb_stream_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExtentCount) GetOutputs() []uint32 {
@@ -1120,7 +1213,7 @@ var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
-	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\xa8\x02\n" +
+	"\x13api/pb/stream.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\"\x82\x03\n" +
 	"\x06Extent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
@@ -1135,7 +1228,15 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x06shared\x18\n" +
 	" \x01(\x03R\x06shared\x12\x12\n" +
 	"\x04over\x18\v \x01(\x03R\x04over\x12\x16\n" +
-	"\x06beside\x18\f \x01(\x06R\x06beside\"\x89\x04\n" +
+	"\x06beside\x18\f \x01(\x06R\x06beside\x12.\n" +
+	"\arestart\x18\r \x01(\v2\x14.penstock.v1.RestartR\arestart\x12(\n" +
+	"\x04next\x18\x0e \x01(\v2\x14.penstock.v1.RestartR\x04next\"k\n" +
+	"\aRestart\x12\x10\n" +
+	"\x03bit\x18\x01 \x01(\rR\x03bit\x12\x10\n" +
+	"\x03crc\x18\x02 \x01(\aR\x03crc\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06window\x18\x04 \x01(\fR\x06window\x12\x10\n" +
+	"\x03sum\x18\x05 \x01(\fR\x03sum\"\x89\x04\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -1225,46 +1326,49 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_pb_stream_proto_goTypes = []any{
 	(Compression)(0),       // 0: penstock.v1.Compression
 	(*Extent)(nil),         // 1: penstock.v1.Extent
-	(*Ticket)(nil),         // 2: penstock.v1.Ticket
-	(*StoredCode)(nil),     // 3: penstock.v1.StoredCode
-	(*NeedCode)(nil),       // 4: penstock.v1.NeedCode
-	(*CallsRequest)(nil),   // 5: penstock.v1.CallsRequest
-	(*CallsReply)(nil),     // 6: penstock.v1.CallsReply
-	(*CodePart)(nil),       // 7: penstock.v1.CodePart
-	(*Worker)(nil),         // 8: penstock.v1.Worker
-	(*SignedTicket)(nil),   // 9: penstock.v1.SignedTicket
-	(*StreamRequest)(nil),  // 10: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),      // 11: penstock.v1.BatchMeta
-	(*BadRow)(nil),         // 12: penstock.v1.BadRow
-	(*CountReply)(nil),     // 13: penstock.v1.CountReply
-	(*ExtentCount)(nil),    // 14: penstock.v1.ExtentCount
-	(*File)(nil),           // 15: penstock.v1.File
-	(*Code)(nil),           // 16: penstock.v1.Code
-	(*MarkedFunction)(nil), // 17: penstock.v1.MarkedFunction
+	(*Restart)(nil),        // 2: penstock.v1.Restart
+	(*Ticket)(nil),         // 3: penstock.v1.Ticket
+	(*StoredCode)(nil),     // 4: penstock.v1.StoredCode
+	(*NeedCode)(nil),       // 5: penstock.v1.NeedCode
+	(*CallsRequest)(nil),   // 6: penstock.v1.CallsRequest
+	(*CallsReply)(nil),     // 7: penstock.v1.CallsReply
+	(*CodePart)(nil),       // 8: penstock.v1.CodePart
+	(*Worker)(nil),         // 9: penstock.v1.Worker
+	(*SignedTicket)(nil),   // 10: penstock.v1.SignedTicket
+	(*StreamRequest)(nil),  // 11: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),      // 12: penstock.v1.BatchMeta
+	(*BadRow)(nil),         // 13: penstock.v1.BadRow
+	(*CountReply)(nil),     // 14: penstock.v1.CountReply
+	(*ExtentCount)(nil),    // 15: penstock.v1.ExtentCount
+	(*File)(nil),           // 16: penstock.v1.File
+	(*Code)(nil),           // 17: penstock.v1.Code
+	(*MarkedFunction)(nil), // 18: penstock.v1.MarkedFunction
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
-	15, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
-	1,  // 1: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
-	8,  // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
-	3,  // 3: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
-	16, // 4: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
-	9,  // 5: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
-	16, // 6: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
-	17, // 7: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
-	9,  // 8: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
-	9,  // 9: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	0,  // 10: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
-	12, // 11: penstock.v1.BatchMeta.bad_rows:type_name -> penstock.v1.BadRow
-	14, // 12: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2,  // 0: penstock.v1.Extent.restart:type_name -> penstock.v1.Restart
+	2,  // 1: penstock.v1.Extent.next:type_name -> penstock.v1.Restart
+	16, // 2: penstock.v1.Ticket.file:type_name -> penstock.v1.File
+	1,  // 3: penstock.v1.Ticket.extents:type_name -> penstock.v1.Extent
+	9,  // 4: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	4,  // 5: penstock.v1.Ticket.code:type_name -> penstock.v1.StoredCode
+	17, // 6: penstock.v1.StoredCode.identity:type_name -> penstock.v1.Code
+	10, // 7: penstock.v1.CallsRequest.ticket:type_name -> penstock.v1.SignedTicket
+	17, // 8: penstock.v1.CallsReply.identity:type_name -> penstock.v1.Code
+	18, // 9: penstock.v1.CallsReply.functions:type_name -> penstock.v1.MarkedFunction
+	10, // 10: penstock.v1.CodePart.ticket:type_name -> penstock.v1.SignedTicket
+	10, // 11: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0,  // 12: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	13, // 13: penstock.v1.BatchMeta.bad_rows:type_name -> penstock.v1.BadRow
+	15, // 14: penstock.v1.CountReply.extents:type_name -> penstock.v1.ExtentCount
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -1279,7 +1383,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

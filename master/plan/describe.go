@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -39,7 +40,14 @@ type Resuming struct {
 	Uncut int64  `json:"uncut_files"`
 	Codec string `json:"uncut_codec,omitempty"`
 	First string `json:"uncut_first,omitempty"`
+	// Long counts files that have a member of gzip which is begun in its middle, at one of few places; FirstLong is one
+	// of them.
+	Long      int64  `json:"long_files,omitempty"`
+	FirstLong string `json:"long_first,omitempty"`
 }
+
+// recompress says how a file is to be compressed.
+const recompress = "recompress them with bgzip, or zstd in frames of some MiB"
 
 // uncutBytes is how much is decompressed for an extent that would have been cut if it could.
 const uncutBytes = 16 << 20
@@ -49,7 +57,7 @@ func (d *Description) resume(f File, of format.Scanned) {
 	if d.Resume == nil {
 		d.Resume = &Resuming{}
 	}
-	r, uncut := d.Resume, false
+	r, uncut, long := d.Resume, false, false
 	codec := ""
 	if packed, ok := f.Holds.(interface{ Compression() string }); ok {
 		codec = packed.Compression()
@@ -61,9 +69,13 @@ func (d *Description) resume(f File, of format.Scanned) {
 		if again > r.Most {
 			r.Most, r.MostOf = again, f.GetUri()
 		}
-		uncut = uncut || codec != "" && again > uncutBytes
+		uncut, long = uncut || codec != "" && again > uncutBytes, long || p.Restart != nil
 	}
-	if uncut {
+	switch {
+	case long:
+		r.Long++
+		r.FirstLong = cmp.Or(r.FirstLong, f.GetUri())
+	case uncut:
 		r.Uncut++
 		if r.First == "" {
 			r.Codec, r.First = codec, f.GetUri()
@@ -76,7 +88,11 @@ func (r *Resuming) writeText(w io.Writer) {
 		formatBytes(r.Most), r.MostOf)
 	if r.Uncut > 0 {
 		terminal.Printf(w, "uncut\t%d\tfiles have a stream of %s that cannot be cut, and resuming reads it again from "+
-			"its front: recompress them with bgzip, or zstd in frames of some MiB: %s\n", r.Uncut, r.Codec, r.First)
+			"its front: %s: %s\n", r.Uncut, r.Codec, recompress, r.First)
+	}
+	if r.Long > 0 {
+		terminal.Printf(w, "long\t%d\tfiles have a long stream of gzip, and resuming reads it again from the last of the "+
+			"places that their indexes have in it: for less, %s: %s\n", r.Long, recompress, r.FirstLong)
 	}
 }
 

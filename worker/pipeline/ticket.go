@@ -25,7 +25,7 @@ func checkTicket(f format.File, t *pb.Ticket) error {
 			continue
 		}
 		if g.GetOffset() != 0 || g.GetLength() != 0 || g.GetSkip() != 0 || g.GetBytes() != 0 ||
-			g.GetShared() != 0 || g.GetOver() != 0 {
+			g.GetShared() != 0 || g.GetOver() != 0 || g.GetRestart() != nil || g.GetNext() != nil {
 			return fmt.Errorf("%s: the ticket has places of extents, which the file has itself: %w", uri, ErrProgram)
 		}
 		if g.GetBeside() != 0 && g.GetBeside() != format.BesideOf(f) {

@@ -244,12 +244,16 @@ type Place struct {
 	// Shared is how many of the stored bytes, from the last one backwards, are the next extent's too, and Over how many
 	// of this one's rows lie in them, decompressed.
 	Shared, Over int64
+	// Restart is what its stored bytes begin with, and Next what the next extent's do; nil: a member or frame, or what
+	// is not compressed.
+	Restart, Next *Restart
 }
 
 // To has a ticket's extent say where it lies.
 func (p Place) To(e *pb.Extent) {
 	e.Offset, e.Length, e.Skip, e.Bytes = p.Stored.Offset, p.Stored.Length, p.Skip, p.Bytes
 	e.Shared, e.Over = p.Shared, p.Over
+	e.Restart, e.Next = p.Restart.proto(), p.Next.sum()
 }
 
 // PlaceOf is what a ticket says of an extent.
@@ -257,7 +261,7 @@ func PlaceOf(e *pb.Extent) Place {
 	return Place{
 		Extent: Extent{Rows: e.GetRows(), FirstRow: e.GetFirstRow()}, Index: int(e.GetIndex()),
 		Stored: storage.Range{Offset: e.GetOffset(), Length: e.GetLength()}, Skip: e.GetSkip(), Bytes: e.GetBytes(),
-		Shared: e.GetShared(), Over: e.GetOver(),
+		Shared: e.GetShared(), Over: e.GetOver(), Restart: restartOf(e.GetRestart()), Next: nextOf(e.GetNext()),
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 const MaxBytes = 64 << 20
 
 const (
-	magic = "PSINDEX1"
+	magic = "PSINDEX2"
 	// maxText bounds names and ETags, and maxHead all that stands in front of the extents, and the digest.
 	maxText, maxHead = 4 << 10, 16 << 10
 	// minExtent is the least that an extent takes.
@@ -72,9 +72,10 @@ func Options(of format.Scanned, how *pb.Format) string {
 // Index is where the extents of a file are.
 type Index struct {
 	Of
-	data    []byte // the stored form
-	extents []byte // of data
-	n       int
+	data     []byte // the stored form
+	extents  []byte // of data
+	n        int
+	restarts []byte // of data
 }
 
 // Bytes is the stored form.
@@ -88,10 +89,11 @@ func (x *Index) Extents() int { return x.n }
 
 // Builder makes an index of extents, which come in their order.
 type Builder struct {
-	of      Of
-	extents []byte
-	n       int
-	end     int64 // of the last extent's bytes
+	of       Of
+	extents  []byte
+	n        int
+	end      int64 // of the last extent's bytes
+	restarts restarts
 }
 
 // NewBuilder returns the builder of an index.
@@ -105,11 +107,17 @@ func (b *Builder) Add(p format.Place) error {
 	out = binary.AppendUvarint(out, uint64(p.Skip))
 	b.extents = binary.AppendVarint(out, p.Bytes-p.Stored.Length)
 	b.end = p.Stored.Offset + p.Stored.Length
-	if b.n++; len(b.extents) > MaxBytes-maxHead {
+	if p.Restart != nil {
+		b.restarts.add(b.n, p.Restart)
+	}
+	if b.n++; b.size() > MaxBytes-maxHead {
 		return fmt.Errorf("its index has more than %d bytes: cut the file into several", MaxBytes)
 	}
 	return nil
 }
+
+// size is how many bytes the extents take.
+func (b *Builder) size() int { return len(b.extents) + len(b.restarts.data) }
 
 // Index is that of the extents so far.
 func (b *Builder) Index() (*Index, error) {
@@ -121,6 +129,8 @@ func (b *Builder) Index() (*Index, error) {
 	out = appendText(out, b.of.ETag)
 	out = binary.AppendUvarint(out, uint64(b.n))
 	out = append(out, b.extents...)
+	out = binary.AppendUvarint(out, uint64(b.restarts.n))
+	out = append(out, b.restarts.data...)
 	sum := sha256.Sum256(out)
 	return Parse(append(out, sum[:]...))
 }
@@ -159,7 +169,8 @@ func Parse(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// check fails unless the extents leave none of the file out behind the first of them, and are in order.
+// check fails unless the extents leave none of the file out behind the first of them, and are in order, and restarts
+// are those of extents.
 func (x *Index) check() error {
 	r := x.read()
 	last := format.Place{}
@@ -174,10 +185,11 @@ func (x *Index) check() error {
 		}
 		last = p
 	}
-	if end := last.Stored.Offset + last.Stored.Length; x.n > 0 && end != x.Size || len(r.left) > 0 {
+	if end := last.Stored.Offset + last.Stored.Length; x.n > 0 && end != x.Size {
 		return fmt.Errorf("its index ends at byte %d of %d", end, x.Size)
 	}
-	return nil
+	x.extents, x.restarts = x.extents[:len(x.extents)-len(r.left)], r.left
+	return x.checkRestarts()
 }
 
 // Places are the extents.
@@ -186,10 +198,15 @@ func (x *Index) Places() []format.Place {
 	r := x.read()
 	for i := range out {
 		out[i], _ = r.place() // Parse checked them
+	}
+	for s := x.readRestarts(); s.next(); {
+		out[s.extent].Restart = s.restart()
+	}
+	for i := range out {
 		if i > 0 {
 			before := &out[i-1]
 			before.Shared = before.Stored.Offset + before.Stored.Length - out[i].Stored.Offset
-			before.Over = out[i].Skip
+			before.Over, before.Next = out[i].Skip, out[i].Restart
 		}
 	}
 	return out
@@ -301,7 +318,7 @@ func Make(
 	b := NewBuilder(For(in.File, of, in.How))
 	paid := stepBytes
 	err := find(func(p format.Place) error {
-		if len(b.extents) > paid {
+		if b.size() > paid {
 			if err := in.Ask(stepBytes * copies); err != nil {
 				return err
 			}

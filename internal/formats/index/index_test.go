@@ -3,6 +3,7 @@ package index_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -30,6 +31,8 @@ func drawn(t *rapid.T) (places []format.Place, size int64) {
 				last.Shared, last.Over = rapid.Int64Range(0, last.Stored.Length-1).Draw(t, "shared"), p.Skip
 				p.Stored.Offset -= last.Shared
 				p.Stored.Length += last.Shared
+				p.Restart = restart(t)
+				last.Next = p.Restart
 			}
 		}
 		end, rows = p.Stored.Offset+p.Stored.Length, rows+p.Rows
@@ -37,6 +40,19 @@ func drawn(t *rapid.T) (places []format.Place, size int64) {
 	}
 	return places, end
 }
+
+// restart draws one, or none.
+func restart(t *rapid.T) *format.Restart {
+	if rapid.Bool().Draw(t, "member") {
+		return nil
+	}
+	size := rapid.SampledFrom([]int64{0, 7, format.MaxWindow, 1 << 40}).Draw(t, "size")
+	window := bytes.Repeat([]byte{rapid.Byte().Draw(t, "window")}, int(min(size, format.MaxWindow)))
+	return format.NewRestart(rapid.Uint8Range(0, 7).Draw(t, "bit"), rapid.Uint32().Draw(t, "sum"), size, window)
+}
+
+// same reports whether extents are the same.
+func same(a, b []format.Place) bool { return reflect.DeepEqual(a, b) || len(a)+len(b) == 0 }
 
 func built(t interface{ Fatal(...any) }, of index.Of, places []format.Place) *index.Index {
 	b := index.NewBuilder(of)
@@ -65,7 +81,7 @@ func TestStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.Of != of || !slices.Equal(again.Places(), places) || again.Extents() != len(places) {
+		if again.Of != of || !same(again.Places(), places) || again.Extents() != len(places) {
 			t.Fatalf("parsed as %v %v, want %v %v", again.Of, again.Places(), of, places)
 		}
 		if !bytes.Equal(built(t, of, places).Digest(), x.Digest()) {
@@ -145,6 +161,14 @@ func FuzzParse(f *testing.F) {
 		Extent: format.Extent{Rows: 3}, Stored: storage.Range{Length: 100}, Bytes: 100,
 	}})
 	f.Add(x.Bytes()[:len(x.Bytes())-sha256.Size])
+	x = built(f, of, []format.Place{
+		{Extent: format.Extent{Rows: 3}, Stored: storage.Range{Length: 60}, Bytes: 300},
+		{
+			Extent: format.Extent{Rows: 3}, Stored: storage.Range{Offset: 40, Length: 60}, Bytes: 300,
+			Restart: format.NewRestart(3, 4, 5, []byte("55555")),
+		},
+	})
+	f.Add(x.Bytes()[:len(x.Bytes())-sha256.Size])
 	f.Fuzz(func(t *testing.T, body []byte) {
 		sum := sha256.Sum256(body)
 		x, err := index.Parse(append(bytes.Clone(body), sum[:]...))
@@ -152,7 +176,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		places := x.Places()
-		if again := built(t, x.Of, places); again.Of != x.Of || !slices.Equal(again.Places(), places) {
+		if again := built(t, x.Of, places); again.Of != x.Of || !same(again.Places(), places) {
 			t.Fatalf("built again, %v is %v", places, again.Places())
 		}
 	})
@@ -161,7 +185,7 @@ func FuzzParse(f *testing.F) {
 // TestPack: what is unpacked is what was packed, by name, and no byte of a pack can be changed or left out.
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.MapOfN(rapid.String(), rapid.SliceOfN(rapid.Byte(), 46, 80), 0, 5).Draw(t, "indexes")
+		all := rapid.MapOfN(rapid.String(), rapid.SliceOfN(rapid.Byte(), 47, 80), 0, 5).Draw(t, "indexes")
 		var of []index.Packed
 		for name, data := range all {
 			of = append(of, index.Packed{Name: name, Index: data})
@@ -189,7 +213,7 @@ func TestPack(t *testing.T) {
 
 // FuzzUnpack: whatever is unpacked ends with what packs to the same names and indexes, or an error.
 func FuzzUnpack(f *testing.F) {
-	pack := index.Pack([]index.Packed{{Name: "a.jsonl", Index: make([]byte, 46)}, {Name: "", Index: make([]byte, 60)}})
+	pack := index.Pack([]index.Packed{{Name: "a.jsonl", Index: make([]byte, 47)}, {Name: "", Index: make([]byte, 60)}})
 	f.Add(pack[:len(pack)-sha256.Size])
 	f.Fuzz(func(t *testing.T, body []byte) {
 		sum := sha256.Sum256(body)

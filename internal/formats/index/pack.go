@@ -19,7 +19,7 @@ const (
 	// maxPack bounds a pack.
 	maxPack = MaxBytes + PackBytes
 	// minIndex is the least that an index has, and minPacked one with its name's length and its own.
-	minIndex  = len(magic) + 6 + sha256.Size
+	minIndex  = len(magic) + 7 + sha256.Size
 	minPacked = minIndex + 2
 )
 

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
 // Codec compresses a file as a whole, as members one after the other.
@@ -33,6 +34,8 @@ const (
 	maxWindow = 128 << 20
 	// membersOfExtent is about how many members are told of an extent at most.
 	membersOfExtent = 256
+	// endsOfSpacing is about how many blocks are told between two restarts.
+	endsOfSpacing = 64
 )
 
 // codecOf tells a codec by a file's first bytes. Of gzip's header no more is asked: one that is damaged is to fail, not
@@ -49,31 +52,51 @@ func codecOf(head []byte) Codec {
 	return Plain
 }
 
-// Member is where a part of a file begins that can be decompressed without what is in front of it, from where the
-// reader began on.
-type Member struct {
+// Border is where a file that is compressed can be cut, from where the reader began on: a member or frame begins there,
+// or a block inside a member of gzip.
+type Border struct {
 	Stored int64 // as it is stored
 	Bytes  int64 // decompressed
+	// Restart is what it takes to begin with a block; nil: a member begins, or one only ends there what is read.
+	Restart *format.Restart
+
+	back int // how many borders in front of it there is one to begin with
 }
 
-// Unpacked reads a file decompressed, and tells of its members. Close it.
+// end is up to where what is in front of the border is read.
+func (b Border) end() int64 {
+	if b.Restart != nil || b.back > 0 {
+		return b.Stored + behindBlock
+	}
+	return b.Stored
+}
+
+// Unpacked reads a file decompressed, and tells of its borders. Close it.
 type Unpacked struct {
 	codec  Codec
 	limits Limits
 	take   func(bytes int64) error // for what is more than little; nil: there is enough
 	in     *counted
 	offset int64 // at which in begins in the file
-	gzip   *gzip.Reader
+	gzip   member
 	zstd   *zstd.Decoder
 	frame  frame
 	window int64 // that was taken for frames
 
 	open    bool // a member is
 	bytes   int64
-	members []Member // that began, and nobody has passed yet
-	told    bool     // members has had one
-	last    int64    // where the last one that was told begins, decompressed
-	awaited Member
+	borders []Border // that came, and nobody has passed yet
+	told    bool     // borders has had one
+	last    int64    // where the last member that was told begins, decompressed
+
+	spacing int64 // of restarts that are told; 0: blocks are not
+	begun   int64 // where the last border that was told to begin with lies, as stored
+	tellAt  int64 // from where on another block is told, as stored
+
+	part    format.Place // that is read; its length is 0 if it is all of the file
+	inside  bool         // what is read may end inside a member
+	cut     bool         // it does
+	awaited Border
 	came    bool // the one that was awaited
 }
 
@@ -95,10 +118,34 @@ func (u *Unpacked) Reset(in io.Reader, offset int64) {
 	} else {
 		u.in.reset(in)
 	}
-	u.open, u.told, u.bytes, u.members = false, false, 0, u.members[:0]
+	u.open, u.told, u.bytes, u.borders = false, false, 0, u.borders[:0]
+	u.part, u.inside, u.cut, u.came = format.Place{}, false, false, false
 	if u.codec == Plain {
-		u.members = append(u.members, Member{})
+		u.borders = append(u.borders, Border{})
 	}
+}
+
+// restarts has blocks of gzip be told, too: some to begin with, if so many stored bytes are behind the last border of
+// that kind, and between these some to end at.
+func (u *Unpacked) restarts(spacing int64) {
+	if u.codec == Gzip {
+		u.spacing = spacing
+	}
+}
+
+// Part says which extent it is that is read, and whether it is the last one, before anything is read.
+func (u *Unpacked) Part(p format.Place, last bool) {
+	u.part, u.inside = p, !last && u.codec == Gzip && u.limits.Spacing > 0
+	u.awaited = Border{Stored: p.Stored.Length - p.Shared, Bytes: p.Skip + p.Bytes - p.Over, Restart: p.Next}
+}
+
+// GoesOn reports whether the part ended where its place says: the border came with which the next extent begins.
+// AtEnd says that nothing is left to be read.
+func (u *Unpacked) GoesOn(atEnd bool) bool {
+	if u.part.Next == nil && u.part.Shared == 0 {
+		return atEnd && !u.cut
+	}
+	return u.came
 }
 
 // Close gives up what the reader holds.
@@ -109,18 +156,12 @@ func (u *Unpacked) Close() {
 	}
 }
 
-// Members are those that began in what was read. Those that are closer to each other than a small part of an extent
-// are told as one, however many there are.
-func (u *Unpacked) Members() []Member { return u.members }
+// Borders are those in what was read. Members that are closer to each other than a small part of an extent are told as
+// one, however many there are.
+func (u *Unpacked) Borders() []Border { return u.borders }
 
-// Await has Came tell whether a member that began in what was read is this one.
-func (u *Unpacked) Await(m Member) { u.awaited, u.came = m, false }
-
-// Came reports whether the member that was awaited began.
-func (u *Unpacked) Came() bool { return u.came }
-
-// Pass forgets the first members.
-func (u *Unpacked) Pass(n int) { u.members = u.members[n:] }
+// Pass forgets the first borders. Of those that are left the first must be one to begin with.
+func (u *Unpacked) Pass(n int) { u.borders = u.borders[n:] }
 
 // Read reads.
 func (u *Unpacked) Read(p []byte) (int, error) {
@@ -129,6 +170,9 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 	}
 	if u.codec == Plain {
 		return u.in.Read(p)
+	}
+	if u.cut {
+		return 0, io.EOF
 	}
 	for {
 		for !u.open { // what is skippable is no member
@@ -144,11 +188,17 @@ func (u *Unpacked) Read(p []byte) (int, error) {
 			n, err = u.zstd.Read(p)
 		}
 		u.bytes += int64(n)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			u.open, err = false, nil
 			if u.codec == Zstd {
 				err = u.frame.drained()
 			}
+		case u.inside && errors.Is(err, io.ErrUnexpectedEOF):
+			u.cut, err = true, io.EOF
+		}
+		if u.cut {
+			return n, err
 		}
 		if err != nil {
 			return n, fmt.Errorf("%s, after %d bytes of the file: %w", u.codec, u.offset+u.in.at(), err)
@@ -178,11 +228,48 @@ func (u *Unpacked) begin() error {
 	}
 	if begun {
 		u.open = true
-		u.came = u.came || u.awaited == Member{at, u.bytes}
+		u.came = u.came || u.awaited.Restart == nil && u.awaited.Stored == at && u.awaited.Bytes == u.bytes
 		if !u.told || u.bytes-u.last > u.limits.Extent/membersOfExtent {
 			u.told, u.last = true, u.bytes
-			u.members = append(u.members, Member{at, u.bytes})
+			u.tell(Border{Stored: at, Bytes: u.bytes})
 		}
+	}
+	return nil
+}
+
+// tell adds a border.
+func (u *Unpacked) tell(b Border) {
+	if b.back == 0 {
+		u.begun = b.Stored
+	}
+	u.tellAt = b.Stored + u.spacing/endsOfSpacing
+	u.borders = append(u.borders, b)
+}
+
+// block sees where a block begins.
+func (u *Unpacked) block(b block) {
+	at := Border{Stored: b.stored, Bytes: u.bytes + b.ahead}
+	if w := u.awaited; w.Restart != nil && !u.came && w.Stored == at.Stored && w.Bytes == at.Bytes {
+		u.came = w.Restart.Is(b.restart())
+	}
+	switch {
+	case u.spacing == 0:
+	case at.Stored-u.begun >= u.spacing:
+		at.Restart = b.restart()
+		u.tell(at)
+	case at.Stored >= u.tellAt:
+		at.back = 1
+		if n := len(u.borders); n > 0 {
+			at.back += u.borders[n-1].back
+		}
+		u.tell(at)
+	}
+}
+
+// blocks is who is told of blocks; nil: nobody needs to know.
+func (u *Unpacked) blocks() func(block) {
+	if u.spacing > 0 || u.part.Next != nil {
+		return u.block
 	}
 	return nil
 }
@@ -191,21 +278,19 @@ func (u *Unpacked) beginMember() (begun bool, err error) {
 	if u.codec == Zstd {
 		return u.beginFrame()
 	}
+	if r := u.part.Restart; r != nil && u.in.at() == 0 {
+		u.gzip.resume(u.in, r, u.blocks())
+		return true, nil
+	}
 	if err := u.in.passZeros(); err != nil { // padding, as on tapes
 		return false, err
 	}
 	if _, err := u.in.Peek(1); err != nil {
 		return false, err
 	}
-	if u.gzip == nil {
-		u.gzip, err = gzip.NewReader(u.in.Reader)
-	} else {
-		err = u.gzip.Reset(u.in.Reader)
-	}
-	if err != nil {
+	if err := u.gzip.open(u.in, u.blocks()); err != nil {
 		return false, unexpected(err)
 	}
-	u.gzip.Multistream(false)
 	return true, nil
 }
 

@@ -62,8 +62,14 @@ func (f *File) Knows([]*pb.Source) bool { return true }
 
 // Size is the memory that the description takes.
 func (f *File) Size() int64 {
-	return int64(unsafe.Sizeof(*f)) + f.Opened.Size() +
+	size := int64(unsafe.Sizeof(*f)) + f.Opened.Size() +
 		int64(len(f.places))*int64(unsafe.Sizeof(format.Place{})+unsafe.Sizeof(format.Extent{}))
+	for _, p := range f.places {
+		if p.Restart != nil {
+			size += int64(unsafe.Sizeof(*p.Restart)) + int64(len(p.Restart.Window))
+		}
+	}
+	return size
 }
 
 // Most is how many extents the file may have at most: all but the last have as many bytes as the limit says.
@@ -98,7 +104,7 @@ func (f *File) may(p format.Place) bool {
 	if p.Index < 0 || p.Rows < 1 || p.Rows > math.MaxInt32 || p.FirstRow < 0 || s.Length < 1 || s.Offset < 0 ||
 		s.Offset > f.size-s.Length || p.Skip < 0 || p.Bytes < p.Rows || p.Bytes < f.Limits.Extent && !f.IsLast(p) ||
 		p.Skip > math.MaxInt64-p.Bytes || p.Shared < 0 || p.Over < 0 || p.Over > p.Skip+p.Bytes ||
-		p.Shared > 0 != (p.Over > 0) || p.Shared >= s.Length && p.Shared > 0 {
+		p.Shared >= s.Length && p.Shared > 0 || !f.mayRestart(p) {
 		return false
 	}
 	if p.Index == 0 && (p.FirstRow != 0 || s.Offset+p.Skip != begin || f.Codec != Plain && s.Offset != 0) {
@@ -107,19 +113,33 @@ func (f *File) may(p format.Place) bool {
 	return f.Codec != Plain || p.Skip == 0 && p.Shared == 0 && s.Length == p.Bytes && s.Offset >= begin
 }
 
+// mayRestart reports whether an extent, and the next one, may begin where they do: with a member, or with a restart,
+// whose block is not the first one of the file.
+func (f *File) mayRestart(p format.Place) bool {
+	if (p.Restart != nil || p.Next != nil) && f.Limits.Spacing == 0 ||
+		p.Restart != nil && (p.Stored.Offset == 0 || !p.Restart.May()) {
+		return false
+	}
+	if p.Next != nil {
+		return p.Shared > 0
+	}
+	return p.Shared > 0 == (p.Over > 0)
+}
+
 // follows reports whether an extent may be behind another one.
 func (f *File) follows(before, p format.Place) bool {
 	end := before.Stored.Offset + before.Stored.Length
 	if before.Index+1 == p.Index {
 		return before.FirstRow+before.Rows == p.FirstRow && end-before.Shared == p.Stored.Offset &&
-			before.Over == p.Skip
+			before.Over == p.Skip && before.Next.Is(p.Restart) &&
+			(p.Restart == nil || p.Stored.Offset-before.Stored.Offset >= f.Limits.Spacing)
 	}
 	return before.Index < p.Index && before.FirstRow+before.Rows < p.FirstRow && before.Stored.Offset < p.Stored.Offset
 }
 
 // IsLast reports whether an extent ends where the file does.
 func (f *File) IsLast(p format.Place) bool {
-	return p.Shared == 0 && p.Stored.Offset+p.Stored.Length == f.size
+	return p.Shared == 0 && p.Next == nil && p.Stored.Offset+p.Stored.Length == f.size
 }
 
 // begin is where the header ends, decompressed.

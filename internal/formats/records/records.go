@@ -142,6 +142,7 @@ func (f Format) Describe(ctx context.Context, in *format.Input) (format.File, er
 	if err != nil {
 		return nil, err
 	}
+	limits.Spacing = spacingOf(codec, in.File.GetSize())
 	opened, err := f.open(ctx, in, codec, &Front{Data: front.Data, Whole: front.Whole, How: in.How, Limits: limits})
 	if err != nil {
 		return nil, err
@@ -177,6 +178,8 @@ type Limits struct {
 	Record int64 // bytes of one, decompressed
 	Ratio  int64 // of a file's bytes to those that they decompress to; 0: any
 	Extent int64 // about what the records of an extent have, decompressed
+	// Spacing is how many stored bytes lie between the restarts of a long member of gzip; 0: the file has none.
+	Spacing int64
 }
 
 // What limits are by default, and the options that raise them.
@@ -203,7 +206,7 @@ func intValue(n int64) *pb.Value { return &pb.Value{Kind: &pb.Value_Int{Int: n}}
 
 // limits checks a dataset's options.
 func (f Format) limits(how *pb.Format) (Limits, error) {
-	limits := Limits{maxRecord, maxRatio, extentBytes}
+	limits := Limits{Record: maxRecord, Ratio: maxRatio, Extent: extentBytes}
 	known := append(Options(), f.Options()...)
 	for name := range how.GetOptions() {
 		if !slices.ContainsFunc(known, func(o Option) bool { return o.Name == name }) {

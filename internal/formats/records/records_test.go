@@ -49,6 +49,7 @@ func of(t *rapid.T, f *records.File, data []byte, p format.Place) []byte {
 	stored := data[p.Stored.Offset : p.Stored.Offset+p.Stored.Length]
 	u := records.NewUnpacked(f.Codec, bytes.NewReader(stored), p.Stored.Offset, f.Limits, nil)
 	defer u.Close()
+	u.Part(p, f.IsLast(p))
 	out := make([]byte, p.Skip+p.Bytes)
 	if _, err := io.ReadFull(u, out); err != nil {
 		t.Fatalf("extent %+v: %v", p, err)
@@ -108,7 +109,7 @@ func packings(text []byte) map[string][]byte {
 	third := len(text) / 3
 	pieces := [][]byte{text[:third], nil, text[third : 2*third], text[2*third:]}
 	return map[string][]byte{
-		"gzip": recordstest.Gzip(pieces...), "sized zstd": recordstest.Zstd(true, 5, pieces...),
+		"gzip": recordstest.Gzip(pieces...), "flushed gzip": recordstest.Flushed(pieces...), "sized zstd": recordstest.Zstd(true, 5, pieces...),
 		"zstd": recordstest.Zstd(false, -1, pieces...),
 	}
 }
@@ -206,7 +207,7 @@ func TestMembersAreFew(t *testing.T) {
 	data := recordstest.Gzip(pieces...)
 	u := records.NewUnpacked(records.Gzip, bytes.NewReader(data), 0, records.Limits{Extent: 256 * 50}, nil)
 	n, err := io.Copy(io.Discard, u)
-	if got := len(u.Members()); err != nil || n != 500 || got > 10 {
+	if got := len(u.Borders()); err != nil || n != 500 || got > 10 {
 		t.Errorf("%d bytes, %d members, %v", n, got, err)
 	}
 }

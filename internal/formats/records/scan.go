@@ -14,6 +14,21 @@ import (
 // extentBytes is about what the records of an extent have, decompressed; Version of each kind changes with it.
 const extentBytes = 4 << 20
 
+// A restart takes 32 KiB of the index. So restarts are so far apart that the index stays below a thousandth of the
+// file, and there are no more of them than restartsOfFile.
+const (
+	minSpacing     = 32 << 20
+	restartsOfFile = 1024
+)
+
+// spacingOf is how many stored bytes lie between the restarts of a file; 0: it has none.
+func spacingOf(codec Codec, size int64) int64 {
+	if codec != Gzip || size <= 2*minSpacing {
+		return 0
+	}
+	return max(minSpacing, size/restartsOfFile)
+}
+
 // Scan cuts the file into extents of about extentBytes, each of which begins with a record.
 func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Place) error) error {
 	return f.scan(in.Reader(ctx), in.Take, found)
@@ -22,6 +37,7 @@ func (f *File) Scan(ctx context.Context, in *format.Input, found func(format.Pla
 func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(format.Place) error) error {
 	u := NewUnpacked(f.Codec, in, 0, f.Limits, take)
 	defer u.Close()
+	u.restarts(f.Limits.Spacing)
 	rows := NewBuffered(u, growing(take))
 	at, err := f.passHeader(rows)
 	if err != nil {
@@ -40,7 +56,7 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 		if err != nil {
 			return err
 		}
-		c.members = u.Members()
+		c.borders = u.Borders()
 		if err := c.row(at); err != nil {
 			return err
 		}
@@ -52,7 +68,7 @@ func (f *File) scan(in io.Reader, take func(bytes int64) error, found func(forma
 			return err
 		}
 	}
-	c.members = u.Members()
+	c.borders = u.Borders()
 	if err := c.end(s.At(), f.size); err != nil {
 		return err
 	}
@@ -99,20 +115,20 @@ type cutter struct {
 	extent  int64    // about how long each is
 	plain   bool     // records can be read from any byte on
 	begin   int64    // where the first extent begins, decompressed
-	members []Member // from the one on in which the current extent begins, or the one that waits
+	borders []Border // from the one on with which the current extent begins, or the one that waits
 	passed  int      // of them, that are not needed any more
 
 	index   int
 	rows    int64  // of the extents so far
 	current *begun // nil: no record was told yet
-	waiting *begun // is complete, but for where the member ends that has its last bytes
+	waiting *begun // is complete, but for up to where its last bytes are stored
 }
 
 // begun is an extent, and where it begins and ends, decompressed.
 type begun struct {
 	format.Place
 	from, to int64
-	member   int64 // where it begins in the file
+	border   int64 // where the one lies with which it begins, as stored
 }
 
 // row tells of a record.
@@ -124,25 +140,25 @@ func (c *cutter) row(at int64) error {
 		c.first()
 		return nil
 	}
-	member := c.memberAt(at)
-	if b := c.current; at-b.from < c.extent || member.Stored == b.member {
+	border := c.borderAt(at)
+	if b := c.current; at-b.from < c.extent || border.Stored == b.border {
 		b.Rows++
 		return nil
 	}
 	if err := c.close(at); err != nil {
 		return err
 	}
-	c.current = &begun{from: at, member: member.Stored}
+	c.current = &begun{from: at, border: border.Stored}
 	c.current.Place = format.Place{
 		Extent: format.Extent{FirstRow: c.rows, Rows: 1}, Index: c.index,
-		Stored: storage.Range{Offset: member.Stored}, Skip: at - member.Bytes,
+		Stored: storage.Range{Offset: border.Stored}, Skip: at - border.Bytes, Restart: border.Restart,
 	}
 	return nil
 }
 
 // first begins the first extent, which leaves nothing out behind the file's header.
 func (c *cutter) first() {
-	c.current = &begun{from: c.begin, member: c.memberAt(c.begin).Stored}
+	c.current = &begun{from: c.begin, border: c.borderAt(c.begin).Stored}
 	c.current.Rows = 1
 	if c.plain {
 		c.current.Stored.Offset = c.begin
@@ -151,18 +167,26 @@ func (c *cutter) first() {
 	}
 }
 
-// memberAt is the one that has a byte.
-func (c *cutter) memberAt(at int64) Member {
+// borderAt is the one to begin with for what is at a byte.
+func (c *cutter) borderAt(at int64) Border {
 	if c.plain {
-		return Member{at, at}
+		return Border{Stored: at, Bytes: at}
 	}
-	i := c.firstFrom(at+1) - 1
-	found := c.members[i]
+	i := c.beginOf(at)
+	found := c.borders[i]
 	if c.waiting == nil && c.current == nil { // nobody needs those in front of it
-		c.passed, c.members = c.passed+i, c.members[i:]
+		c.pass(i)
 	}
 	return found
 }
+
+// beginOf is the last border to begin with that is not behind a byte.
+func (c *cutter) beginOf(at int64) int {
+	i := c.firstFrom(at+1) - 1
+	return i - c.borders[i].back
+}
+
+func (c *cutter) pass(n int) { c.passed, c.borders = c.passed+n, c.borders[n:] }
 
 // close ends the current extent where the next one begins.
 func (c *cutter) close(at int64) error {
@@ -177,7 +201,7 @@ func (c *cutter) close(at int64) error {
 	return c.settle()
 }
 
-// settle hands on the extent that waits, once it is known where its last member ends.
+// settle hands on the extent that waits, once there is a border at its end or behind it.
 func (c *cutter) settle() error {
 	b := c.waiting
 	if b == nil {
@@ -187,29 +211,28 @@ func (c *cutter) settle() error {
 		return c.hand(b.to, false)
 	}
 	i := c.firstFrom(b.to)
-	if i == len(c.members) {
+	if i == len(c.borders) {
 		return nil
 	}
-	end := c.members[i].Stored
-	if i > 0 { // the one before may have the next extent's first record
-		c.passed, c.members = c.passed+i-1, c.members[i-1:]
-	}
+	end := c.borders[i].end()
+	c.pass(c.beginOf(b.to)) // it may have the next extent's first record
 	return c.hand(end, false)
 }
 
-// firstFrom is the first member that begins at a byte or behind it.
+// firstFrom is the first border at a byte or behind it.
 func (c *cutter) firstFrom(at int64) int {
-	return sort.Search(len(c.members), func(i int) bool { return c.members[i].Bytes >= at })
+	return sort.Search(len(c.borders), func(i int) bool { return c.borders[i].Bytes >= at })
 }
 
 func (c *cutter) hand(end int64, last bool) error {
 	b := c.waiting
 	c.waiting = nil
-	b.Stored.Length = end - b.Stored.Offset
 	if !c.plain && !last {
-		next := c.members[c.firstFrom(b.to+1)-1]
-		b.Shared, b.Over = end-next.Stored, b.to-next.Bytes
+		next := c.borders[c.beginOf(b.to)]
+		end = max(end, next.end())
+		b.Shared, b.Over, b.Next = end-next.Stored, b.to-next.Bytes, next.Restart
 	}
+	b.Stored.Length = end - b.Stored.Offset
 	return c.found(b.Place)
 }
 

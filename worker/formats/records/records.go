@@ -145,15 +145,13 @@ func (d *Decoder) open(p format.Place, chunk decode.Source) error {
 	} else {
 		d.unpacked.Reset(in, p.Stored.Offset)
 	}
+	d.unpacked.Part(p, d.bound.IsLast(p))
 	if n, err := io.CopyN(io.Discard, d.unpacked, p.Skip); err != nil {
 		return fmt.Errorf("of %d bytes in front of its rows there are %d: %w", p.Skip, n, noEOF(err))
 	}
 	d.rows = records.NewBuffered(io.LimitReader(d.unpacked, p.Bytes+max(1, d.bound.Ahead())), d.grow)
 	d.in = records.NewStream(d.bound.File, d.rows, p.Stored.Offset, p.Skip)
 	d.in.Until(p.Skip+p.Bytes, !d.bound.IsLast(p))
-	if p.Shared > 0 { // a member begins there that has this extent's last bytes and the next one's first
-		d.unpacked.Await(records.Member{Stored: p.Stored.Length - p.Shared, Bytes: p.Skip + p.Bytes - p.Over})
-	}
 	return nil
 }
 
@@ -321,14 +319,11 @@ func (d *Decoder) atEnd() error {
 
 // goesOn fails if the next extent does not begin where the one that was read ends.
 func (d *Decoder) goesOn() error {
-	begins := d.unpacked.Came()
-	if d.place.Shared == 0 {
-		data, end, err := d.rows.Peek(1)
-		if err != nil {
-			return err
-		}
-		begins = end && len(data) == 0
+	data, end, err := d.rows.Peek(1)
+	if err != nil {
+		return err
 	}
+	begins := d.unpacked.GoesOn(end && len(data) == 0)
 	if !begins {
 		return fmt.Errorf("behind row %d there are bytes that no extent has: %w", d.row-1, records.ErrIndex)
 	}

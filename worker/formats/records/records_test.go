@@ -94,14 +94,26 @@ type file struct {
 
 func open(t testing.TB, data []byte, extent int64) (*file, error) {
 	t.Helper()
-	st := &filetest.One{URI: "mem://file.lines", Data: data}
-	in := &format.Input{Storage: st, File: st.File()}
-	f, err := recordstest.Describe(t, in, extent)
+	f, in, err := described(t, data, extent)
 	if err != nil {
 		return nil, err
 	}
+	return scanned(t, f, in)
+}
+
+func described(t testing.TB, data []byte, extent int64) (*records.File, *format.Input, error) {
+	t.Helper()
+	st := &filetest.One{URI: "mem://file.lines", Data: data}
+	in := &format.Input{Storage: st, File: st.File()}
+	f, err := recordstest.Describe(t, in, extent)
+	return f, in, err
+}
+
+// scanned is a file with its extents.
+func scanned(t testing.TB, f *records.File, in *format.Input) (*file, error) {
+	t.Helper()
 	var places []format.Place
-	err = f.Scan(t.Context(), in, func(p format.Place) error {
+	err := f.Scan(t.Context(), in, func(p format.Place) error {
 		places = append(places, p)
 		return nil
 	})
@@ -116,7 +128,7 @@ func open(t testing.TB, data []byte, extent int64) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{data, b.(*records.Bound)}, nil
+	return &file{in.Storage.(*filetest.One).Data, b.(*records.Bound)}, nil
 }
 
 func (f *file) chunk(extent int) []decode.Source {

@@ -9,7 +9,7 @@ import (
 )
 
 // Forge draws changes of extents that keep them next to each other, most often: some are joined, left out, doubled,
-// made shorter, or end elsewhere.
+// made shorter, or end elsewhere, and restarts are not what they were.
 func Forge(t *rapid.T, places []format.Place) []format.Place {
 	places = slices.Clone(places)
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -18,7 +18,7 @@ func Forge(t *rapid.T, places []format.Place) []format.Place {
 		}
 		i := rapid.IntRange(0, len(places)-1).Draw(t, "at")
 		p, last := &places[i], i == len(places)-1
-		changes := []string{"drop", "double", "join", "rows", "cut", "move", "move", "move"}
+		changes := []string{"drop", "double", "join", "rows", "cut", "move", "move", "move", "restart", "restart"}
 		switch rapid.SampledFrom(changes).Draw(t, "change") {
 		case "drop":
 			places = slices.Delete(places, i, i+1)
@@ -45,6 +45,8 @@ func Forge(t *rapid.T, places []format.Place) []format.Place {
 					next.Skip += by
 				}
 			}
+		case "restart":
+			p.Restart = restart(t, p)
 		case "rows":
 			p.Rows += rapid.Int64Range(-3, 3).Draw(t, "rows")
 		case "cut":
@@ -56,4 +58,33 @@ func Forge(t *rapid.T, places []format.Place) []format.Place {
 		}
 	}
 	return places
+}
+
+// restart draws another one for an extent.
+func restart(t *rapid.T, p *format.Place) *format.Restart {
+	if p.Restart == nil {
+		return format.NewRestart(0, 0, 0, nil)
+	}
+	r := *p.Restart
+	r.Window = slices.Clone(r.Window)
+	switch rapid.SampledFrom([]string{"none", "bit", "byte", "sum", "size", "window", "shorter"}).Draw(t, "restart") {
+	case "none":
+		return nil
+	case "bit":
+		r.Bit ^= uint8(rapid.IntRange(1, 7).Draw(t, "bit"))
+	case "byte":
+		by := rapid.Int64Range(-3, 3).Draw(t, "by")
+		p.Stored.Offset, p.Stored.Length = p.Stored.Offset+by, p.Stored.Length-by
+	case "sum":
+		r.CRC ^= 1 << rapid.IntRange(0, 31).Draw(t, "bit of the sum")
+	case "size":
+		r.Size += rapid.Int64Range(-2, 2).Draw(t, "more")
+	case "window":
+		if len(r.Window) > 0 {
+			r.Window[rapid.IntRange(0, len(r.Window)-1).Draw(t, "in the window")]++
+		}
+	case "shorter":
+		r.Size, r.Window = r.Size/2, r.Window[:min(r.Size/2, int64(len(r.Window)))]
+	}
+	return format.NewRestart(r.Bit, r.CRC, r.Size, r.Window)
 }

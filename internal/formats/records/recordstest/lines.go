@@ -105,6 +105,9 @@ func Packed(t *rapid.T, text []byte) []byte {
 	}
 	if how == "gzip" {
 		out := Gzip(pieces...)
+		if rapid.Bool().Draw(t, "flushed") {
+			out = Flushed(pieces...)
+		}
 		return append(out, make([]byte, rapid.SampledFrom([]int{0, 0, 512}).Draw(t, "padding"))...)
 	}
 	return Zstd(rapid.Bool().Draw(t, "sized"), rapid.SampledFrom([]int{-1, 0, 9}).Draw(t, "skippable"), pieces...)
@@ -118,6 +121,18 @@ func Gzip(pieces ...[]byte) []byte {
 		must(w.Write(p))
 		must(0, w.Close())
 	}
+	return out.Bytes()
+}
+
+// Flushed compresses pieces as blocks of one member of gzip.
+func Flushed(pieces ...[]byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	for _, p := range pieces {
+		must(w.Write(p))
+		must(0, w.Flush())
+	}
+	must(0, w.Close())
 	return out.Bytes()
 }
 
@@ -149,7 +164,7 @@ func must(_ int, err error) {
 	}
 }
 
-// Describe describes a file of lines, whose extents have about so many bytes.
+// Describe describes a file of lines, whose extents have about so many bytes, and restarts if it is one of gzip.
 func Describe(t testing.TB, in *format.Input, extent int64) (*records.File, error) {
 	t.Helper()
 	in.Take = func(int64) error { return nil }
@@ -159,5 +174,8 @@ func Describe(t testing.TB, in *format.Input, extent int64) (*records.File, erro
 	}
 	file := f.(*records.File)
 	file.Limits.Extent = extent
+	if file.Codec == records.Gzip {
+		file.Limits.Spacing = extent/8 + 1
+	}
 	return file, nil
 }
