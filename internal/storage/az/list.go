@@ -175,8 +175,8 @@ func readPage(from io.Reader, most int64) (page, error) {
 	syntax, malformed := errors.AsType[*xml.SyntaxError](err)
 	switch {
 	case body.N == 0:
-		return p, fmt.Errorf("check whether the storage profile's endpoint is a Blob service: its answer has more than "+
-			"%d MiB, which no page of a listing has", most>>20)
+		return p, fmt.Errorf("check whether the storage profile's endpoint is a Blob service: its answer has more "+
+			"than %d MiB, which no page of a listing has", most>>20)
 	case malformed && !strings.HasPrefix(syntax.Msg, "unexpected EOF"), isForeign(err):
 		return p, fmt.Errorf("check whether the storage profile's endpoint is a Blob service: its answer is no page "+
 			"of a listing: %s", cut(err.Error(), maxMessage))
