@@ -235,7 +235,7 @@ func TestSecrets(t *testing.T) {
 const blobs = `<Blob><Name>data/a.parquet</Name><Properties><Etag>e1</Etag><Content-Length>3</Content-Length></Properties></Blob>`
 
 func listing(blobs, next string) string {
-	return `<?xml version="1.0"?><EnumerationResults ContainerName="container"><Blobs>` + blobs +
+	return "\uFEFF" + `<?xml version="1.0"?><EnumerationResults ContainerName="container"><Blobs>` + blobs +
 		"</Blobs><NextMarker>" + next + "</NextMarker></EnumerationResults>"
 }
 
