@@ -33,26 +33,20 @@ func TestAzurite(t *testing.T) {
 	a := storagetest.StartAzurite(t)
 	t.Setenv("KEY", a.Key)
 	made := 0
-	for scheme, root := range map[string]string{
-		"az": "az://%s/", "abfss": "abfss://%s@" + a.Account + ".dfs.core.windows.net/",
-	} {
-		t.Run(scheme, func(t *testing.T) {
-			storagetest.Run(t, func(t *testing.T) storagetest.Fixture {
-				made++
-				name := fmt.Sprintf("container-%d", made)
-				a.MakeContainer(t, name, false)
-				base := fmt.Sprintf(root, name) + "some/place"
-				return storagetest.Fixture{
-					Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
-						Account: a.Account, Endpoint: a.Endpoint, AccountKeyEnv: "KEY", Write: []string{base},
-					}}}),
-					Base:   base,
-					Put:    func(t *testing.T, n string, content []byte) { a.Put(t, name, "some/place/"+n, content, nil) },
-					Remove: func(t *testing.T, n string) { a.Remove(t, name, "some/place/"+n) },
-				}
-			})
-		})
-	}
+	storagetest.Run(t, func(t *testing.T) storagetest.Fixture {
+		made++
+		name := fmt.Sprintf("container-%d", made)
+		a.MakeContainer(t, name, false)
+		base := "abfss://" + name + "@" + a.Account + ".dfs.core.windows.net/some/place"
+		return storagetest.Fixture{
+			Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
+				Account: a.Account, Endpoint: a.Endpoint, AccountKeyEnv: "KEY", Write: []string{base},
+			}}}),
+			Base:   base,
+			Put:    func(t *testing.T, n string, content []byte) { a.Put(t, name, "some/place/"+n, content, nil) },
+			Remove: func(t *testing.T, n string) { a.Remove(t, name, "some/place/"+n) },
+		}
+	})
 	t.Run("Credentials", func(t *testing.T) { testCredentials(t, a) })
 	t.Run("Folders", func(t *testing.T) { testFolders(t, a) })
 	t.Run("Uploads", func(t *testing.T) { testUploads(t, a) })

@@ -20,10 +20,11 @@ import (
 // microsoft stands for the identity services, as their documentation says they answer, and for the account. Tokens are
 // numbered, and last a minute.
 type microsoft struct {
-	t      *testing.T
-	given  atomic.Int64
-	client string      // that a machine's identity is asked for by
-	taken  chan string // the tokens that the account was shown
+	t       *testing.T
+	given   atomic.Int64
+	client  string      // that a machine's identity is asked for by
+	revoked bool        // the first token
+	taken   chan string // the tokens that the account was shown
 }
 
 func (m *microsoft) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +59,13 @@ func (m *microsoft) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "account1.blob.core.windows.net" {
 			m.t.Errorf("%s is asked for %s", r.Host, r.URL)
 		}
-		m.taken <- r.Header.Get("Authorization")
+		token := r.Header.Get("Authorization")
+		m.taken <- token
+		if m.revoked && token == "Bearer token-1" {
+			w.Header().Set("X-Ms-Error-Code", "InvalidAuthenticationInfo")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		w.Header().Set("ETag", `"e"`)
 		w.Header().Set("Content-Range", "bytes 0-0/1")
 		w.WriteHeader(http.StatusPartialContent)
@@ -83,12 +90,14 @@ func TestIdentities(t *testing.T) {
 		profile     Profile
 		environment map[string]string
 		want        string // of the error; "" for none
+		revoked     bool
 	}{
-		"workload identity": {Profile{}, workload, ""},
-		"machine's":         {Profile{}, nil, ""},
-		"managed identity":  {Profile{Credentials: ManagedIdentity}, nil, ""},
-		"user-assigned":     {Profile{Credentials: ManagedIdentity, ClientID: "client"}, nil, ""},
-		"refused":           {Profile{}, stranger, "AADSTS700211"},
+		"workload identity": {environment: workload},
+		"revoked":           {environment: workload, revoked: true},
+		"machine's":         {},
+		"managed identity":  {profile: Profile{Credentials: ManagedIdentity}},
+		"user-assigned":     {profile: Profile{Credentials: ManagedIdentity, ClientID: "client"}},
+		"refused":           {environment: stranger, want: "AADSTS700211"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, variable := range []string{
@@ -101,7 +110,7 @@ func TestIdentities(t *testing.T) {
 					os.Unsetenv(variable)
 				}
 			}
-			m := &microsoft{t: t, client: tc.profile.ClientID, taken: make(chan string, 2)}
+			m := &microsoft{t: t, revoked: tc.revoked, client: tc.profile.ClientID, taken: make(chan string, 2)}
 			server := httptest.NewServer(m)
 			t.Cleanup(server.Close)
 			tc.profile.Account = "account1"
@@ -124,13 +133,15 @@ func TestIdentities(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
+			if object.IsTransient(err) != tc.revoked || err != nil && !tc.revoked {
 				t.Fatal(err)
 			}
-			all := c.signer.(*tokens)
-			all.mu.Lock()
-			all.ends = time.Now() // as in a minute
-			all.mu.Unlock()
+			if !tc.revoked {
+				all := c.signer.(*tokens)
+				all.mu.Lock()
+				all.ends = time.Now() // as in a minute
+				all.mu.Unlock()
+			}
 			if err := c.ReadAt(t.Context(), f, make([]byte, 1), 0); err != nil {
 				t.Fatal(err)
 			}

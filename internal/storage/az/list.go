@@ -157,17 +157,17 @@ func (c *Client) page(ctx context.Context, where at, flat bool, mark string, wit
 		return page{}, err
 	}
 	defer resp.Body.Close()
-	p, err := readPage(resp.Body)
+	p, err := readPage(resp.Body, maxPage)
 	if err != nil && ctx.Err() != nil {
 		return p, context.Cause(ctx)
 	}
 	return p, err
 }
 
-// readPage reads a page as the service writes it.
-func readPage(from io.Reader) (page, error) {
+// readPage reads a page as the service writes it, of so many bytes at most.
+func readPage(from io.Reader, most int64) (page, error) {
 	var p page
-	body := &io.LimitedReader{R: from, N: maxPage}
+	body := &io.LimitedReader{R: from, N: most}
 	err := xml.NewDecoder(body).Decode(&p)
 	if err == nil {
 		return p, nil
@@ -175,8 +175,8 @@ func readPage(from io.Reader) (page, error) {
 	syntax, malformed := errors.AsType[*xml.SyntaxError](err)
 	switch {
 	case body.N == 0:
-		return p, errors.New("check whether the storage profile's endpoint is a Blob service: its answer has more " +
-			"than 64 MiB, which no page of a listing has")
+		return p, fmt.Errorf("check whether the storage profile's endpoint is a Blob service: its answer has more "+
+			"than %d MiB, which no page of a listing has", most>>20)
 	case malformed && !strings.HasPrefix(syntax.Msg, "unexpected EOF"), isForeign(err):
 		return p, fmt.Errorf("check whether the storage profile's endpoint is a Blob service: its answer is no page "+
 			"of a listing: %s", cut(err.Error(), maxMessage))

@@ -2,6 +2,7 @@ package az
 
 import (
 	"bytes"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -128,6 +129,24 @@ func TestProfileMistakes(t *testing.T) {
 	}
 }
 
+// A page without end is read up to a bound.
+func TestEndlessPage(t *testing.T) {
+	from := io.MultiReader(strings.NewReader("<EnumerationResults><Blobs><Blob><Name>"), endless{})
+	_, err := readPage(from, 1<<20)
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") || object.IsTransient(err) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
 func FuzzURIs(f *testing.F) {
 	for _, uri := range []string{
 		"az://container/a", "abfss://c-1@account1.dfs.core.windows.net/x", "az://c?x=1&sig=s", "abfss://a:b@c/",
@@ -150,7 +169,7 @@ func FuzzPage(f *testing.F) {
 		`<Content-Length>0</Content-Length></Properties><Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob>` +
 		`<BlobPrefix><Name>c/</Name></BlobPrefix></Blobs><NextMarker>m</NextMarker></EnumerationResults>`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := readPage(bytes.NewReader(text))
+		p, err := readPage(bytes.NewReader(text), 1<<20)
 		if err != nil {
 			return
 		}

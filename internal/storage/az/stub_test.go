@@ -235,7 +235,7 @@ func TestSecrets(t *testing.T) {
 const blobs = `<Blob><Name>data/a.parquet</Name><Properties><Etag>e1</Etag><Content-Length>3</Content-Length></Properties></Blob>`
 
 func listing(blobs, next string) string {
-	return `<?xml version="1.0"?><EnumerationResults ContainerName="container"><Blobs>` + blobs +
+	return "\uFEFF" + `<?xml version="1.0"?><EnumerationResults ContainerName="container"><Blobs>` + blobs +
 		"</Blobs><NextMarker>" + next + "</NextMarker></EnumerationResults>"
 }
 
@@ -320,11 +320,11 @@ func TestDirectoryByName(t *testing.T) {
 	}
 }
 
-// Listings that are cut are tried again; those that are none, or lie, are errors at once; one without end ends.
+// Listings that are cut are tried again; those that are none, or lie, are errors at once.
 func TestListingMistakes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, want string
-		requests    int64 // 0: any
+		requests    int64
 	}{
 		"cut":           {listing(blobs, "")[:150], "", 2},
 		"cut to naught": {"", "", 2},
@@ -335,7 +335,6 @@ func TestListingMistakes(t *testing.T) {
 		"outside":       {strings.Replace(listing(blobs, ""), "data/a", "other/a", 1), "does not begin with", 1},
 		"no ETag":       {strings.Replace(listing(blobs, ""), "e1", "", 1), "no strong ETag", 1},
 		"weak":          {strings.Replace(listing(blobs, ""), "e1", `W/"e1"`, 1), "no strong ETag", 1},
-		"endless name":  {"<EnumerationResults><Blobs><Blob><Name>", "more than 64 MiB", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
@@ -348,10 +347,7 @@ func TestListingMistakes(t *testing.T) {
 					fmt.Fprint(w, listing(blobs, ""))
 					return
 				}
-				_, err := io.WriteString(w, tc.first)
-				for name == "endless name" && err == nil {
-					_, err = io.WriteString(w, strings.Repeat("x", 1<<20))
-				}
+				fmt.Fprint(w, tc.first)
 			}))
 			files, err := s.List(t.Context(), "", []string{"az://container/data/"})
 			switch {
@@ -360,7 +356,7 @@ func TestListingMistakes(t *testing.T) {
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || storage.IsTransient(err)):
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
-			if n := requests.Load(); tc.requests > 0 && n != tc.requests {
+			if n := requests.Load(); n != tc.requests {
 				t.Errorf("%d requests, want %d", n, tc.requests)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,9 +45,9 @@ func tokensOf(t *testing.T, answer func(ctx context.Context, asked int) error) (
 // A token is renewed in the background while it lasts, also if the first attempts fail; a request never waits then.
 func TestTokenIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := false
+		var down atomic.Bool
 		all, want := tokensOf(t, func(ctx context.Context, _ int) error {
-			if down { // it does not answer
+			if down.Load() { // it does not answer
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -56,7 +57,7 @@ func TestTokenIsRenewed(t *testing.T) {
 		want("token 1")
 		time.Sleep(47 * time.Minute)
 		want("token 1")
-		down = true
+		down.Store(true)
 		time.Sleep(2 * time.Minute)
 		began := time.Now()
 		want("token 1") // and is renewed
@@ -64,7 +65,7 @@ func TestTokenIsRenewed(t *testing.T) {
 			t.Error("a request waited for a token that was not needed yet")
 		}
 		time.Sleep(patience + time.Second)
-		down = false
+		down.Store(false)
 		time.Sleep(renewAgain)
 		want("token 1")
 		synctest.Wait()
