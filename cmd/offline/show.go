@@ -61,7 +61,8 @@ func Show() *cobra.Command {
 			"files are looked at,\n" +
 			"and of the first rows no more is read than they need. --files N looks at the first N files alone.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
-			"hf://datasets/ORG/NAME/\n  penstock show data/part-00000.parquet --output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
+			"hf://datasets/ORG/NAME/\n  penstock show " +
+			"data/part-00000.parquet --output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
 		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
