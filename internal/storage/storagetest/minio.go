@@ -33,14 +33,44 @@ type MinIO struct {
 func StartMinIO(t testing.TB) *MinIO {
 	t.Helper()
 	binary := findMinIO(t)
+	return startS3(t, "/minio/health/cluster", http.StatusOK, // once it can be written to
+		func(ctx context.Context, m *MinIO, address string) *exec.Cmd {
+			cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
+			cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
+				"MINIO_BROWSER=off", "MINIO_UPDATE=off")
+			return cmd
+		})
+}
+
+// StartVersityGW starts a versitygw server with an empty disk, to be used as a MinIO server is. The binary is
+// $PENSTOCK_VERSITYGW; without one the test is skipped: it takes long to build.
+func StartVersityGW(t testing.TB) *MinIO {
+	t.Helper()
+	binary := os.Getenv("PENSTOCK_VERSITYGW")
+	if binary == "" {
+		t.Skip("no versitygw server: set PENSTOCK_VERSITYGW after `go install " +
+			"github.com/versity/versitygw/cmd/versitygw@v1.8.0`")
+	}
+	return startS3(t, "/", http.StatusForbidden, // to who signs nothing
+		func(ctx context.Context, m *MinIO, address string) *exec.Cmd {
+			return exec.CommandContext(ctx, binary, "--access", m.AccessKey, "--secret", m.SecretKey, "--port", address,
+				"--quiet", "posix", t.TempDir())
+		})
+}
+
+// command starts an S3 server with the keys of m at an address.
+type command func(ctx context.Context, m *MinIO, address string) *exec.Cmd
+
+func startS3(t testing.TB, ready string, status int, of command) *MinIO {
+	t.Helper()
 	var err error
 	for range 3 { // another process may take the port first
 		var m *MinIO
-		if m, err = startMinIO(t, binary); err == nil {
+		if m, err = tryS3(t, ready, status, of); err == nil {
 			return m
 		}
 	}
-	t.Fatalf("start MinIO: %v", err)
+	t.Fatalf("start an S3 server: %v", err)
 	return nil
 }
 
@@ -68,7 +98,7 @@ func findMinIO(t testing.TB) string {
 	return ""
 }
 
-func startMinIO(t testing.TB, binary string) (*MinIO, error) {
+func tryS3(t testing.TB, ready string, status int, of command) (*MinIO, error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // clean-ups may still need the server
 	address, err := freeAddress(ctx)
@@ -80,9 +110,7 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 		return nil, err
 	}
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
-	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
-		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
+	cmd := of(ctx, m, address)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -97,8 +125,7 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 		_ = cmd.Process.Kill() // it may have ended already
 		<-exited
 	}
-	ready := m.Endpoint + "/minio/health/cluster" // it can be written to
-	if err := waitFor(t.Context(), http.DefaultClient, ready, http.StatusOK, exited); err != nil {
+	if err := waitFor(t.Context(), http.DefaultClient, m.Endpoint+ready, status, exited); err != nil {
 		stop()
 		return nil, fmt.Errorf("%w\n%s", err, output.String())
 	}
