@@ -140,6 +140,8 @@ func (s *Store) Finish(ctx context.Context, profile string, p Pending) (*pb.File
 	switch {
 	case gone != nil && err == nil:
 		return nil, fmt.Errorf("write %s: %w", p.URI, gone)
+	case err == nil && f.GetSize() != p.Size: // versitygw takes an upload that is gone for whichever file is there
+		return nil, fmt.Errorf("write %s: there is another file: %w", p.URI, fs.ErrExist)
 	case err != nil && (gone != nil || f.GetSize() != p.Size || errors.Is(err, fs.ErrExist)):
 		return nil, fmt.Errorf("write %s: %w", p.URI, err)
 	}

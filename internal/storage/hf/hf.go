@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/lru"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/web"
 )
@@ -28,6 +29,7 @@ type Client struct {
 	web      *web.Client
 	endpoint *url.URL
 	token    web.Token
+	places   *lru.Cache[string, found] // of files, by URI
 }
 
 // Close closes idle connections.
@@ -173,22 +175,6 @@ func (c *Client) next(page *url.URL, h http.Header) (*url.URL, error) {
 			"the storage profile's endpoint, to the URL by which the hub names itself")
 	}
 	return to, nil
-}
-
-// ReadAt fills buf from offset. The URI names the commit, so that there is but one version.
-func (c *Client) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error {
-	p, err := pinned(f.GetUri())
-	if err != nil {
-		return err
-	}
-	secret, err := c.token.Headers()
-	if err != nil {
-		return err
-	}
-	at := c.at("/datasets/"+p.repo+"/resolve/"+p.revision+"/", p.path)
-	any := func(http.Header) error { return nil }
-	err = c.web.Read(ctx, web.Request{URL: at, Secret: secret}, buf, offset, f.GetSize(), any)
-	return c.explain(p, err)
 }
 
 // api is the URL of a question about a version of a dataset.

@@ -143,6 +143,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestPlaces: the hub is asked once where a large file is, until the URL that it gave is refused.
+func TestPlaces(t *testing.T) {
+	h := startHub(t)
+	t.Setenv("HF_TOKEN", "hf_secret")
+	h.put("large.parquet", make([]byte, large))
+	s := store(t, h.endpoint, h.cdn)
+	files, err := s.List(t.Context(), "", []string{"hf://datasets/org/name/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, asked := range []int{1, 1, 2, 2} {
+		h.mu.Lock()
+		h.signed = i / 2 // the first signature ends
+		h.mu.Unlock()
+		if err := s.ReadAt(t.Context(), "", files[0], make([]byte, 10), 7); err != nil || h.asked != asked {
+			t.Errorf("read %d: the hub was asked %d times, want %d: %v", i, h.asked, asked, err)
+		}
+	}
+}
+
 // TestHostile: a hub that is none, or leads elsewhere, gets no token, and none of its names leads out of the dataset.
 func TestHostile(t *testing.T) {
 	t.Setenv("HF_TOKEN", "hf_secret")

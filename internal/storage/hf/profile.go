@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/internal/lru"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/web"
 )
@@ -118,7 +119,8 @@ func (p *Profile) Open() (object.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{web: c, endpoint: endpoint, token: token}, nil
+	places := lru.New[string, found](placesBytes)
+	return &Client{web: c, endpoint: endpoint, token: token, places: places}, nil
 }
 
 // token is where the token comes from.

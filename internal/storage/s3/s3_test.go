@@ -38,8 +38,22 @@ func newStore(t *testing.T, cfg storage.Config) *storage.Store {
 func TestMinIO(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	m.Setenv(t)
+	storagetest.Run(t, fixtures(m))
+	t.Run("ManyFiles", func(t *testing.T) { testManyFiles(t, m) })
+	t.Run("Refused", func(t *testing.T) { testRefused(t, m) })
+	t.Run("FarAway", func(t *testing.T) { testFarAway(t, m) })
+}
+
+func TestVersityGW(t *testing.T) {
+	m := storagetest.StartVersityGW(t)
+	m.Setenv(t)
+	storagetest.Run(t, fixtures(m))
+}
+
+// fixtures are buckets of a server.
+func fixtures(m *storagetest.MinIO) func(t *testing.T) storagetest.Fixture {
 	buckets := 0
-	fixture := func(t *testing.T) storagetest.Fixture {
+	return func(t *testing.T) storagetest.Fixture {
 		buckets++
 		bucket := fmt.Sprintf("bucket-%d", buckets)
 		m.MakeBucket(t, bucket)
@@ -52,10 +66,6 @@ func TestMinIO(t *testing.T) {
 			Remove: func(t *testing.T, name string) { m.Remove(t, bucket, "some/place/"+name) },
 		}
 	}
-	storagetest.Run(t, fixture)
-	t.Run("ManyFiles", func(t *testing.T) { testManyFiles(t, m) })
-	t.Run("Refused", func(t *testing.T) { testRefused(t, m) })
-	t.Run("FarAway", func(t *testing.T) { testFarAway(t, m) })
 }
 
 // testManyFiles lists more than a page, through a proxy that fails every second request for one.

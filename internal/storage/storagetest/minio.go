@@ -27,18 +27,48 @@ type MinIO struct {
 func StartMinIO(t testing.TB) *MinIO {
 	t.Helper()
 	binary := find(t, "minio", "PENSTOCK_MINIO", "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c")
+	return startS3(t, "/minio/health/cluster", http.StatusOK, // once it can be written to
+		func(ctx context.Context, m *MinIO, address string) *exec.Cmd {
+			cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
+			cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
+				"MINIO_BROWSER=off", "MINIO_UPDATE=off")
+			return cmd
+		})
+}
+
+// StartVersityGW starts a versitygw server with an empty disk, to be used as a MinIO server is. The binary is
+// $PENSTOCK_VERSITYGW; without one the test is skipped: it takes long to build.
+func StartVersityGW(t testing.TB) *MinIO {
+	t.Helper()
+	binary := os.Getenv("PENSTOCK_VERSITYGW")
+	if binary == "" {
+		t.Skip("no versitygw server: set PENSTOCK_VERSITYGW after `go install " +
+			"github.com/versity/versitygw/cmd/versitygw@v1.8.0`")
+	}
+	return startS3(t, "/", http.StatusForbidden, // to who signs nothing
+		func(ctx context.Context, m *MinIO, address string) *exec.Cmd {
+			return exec.CommandContext(ctx, binary, //nolint:gosec // whoever runs the tests names it
+				"--access", m.AccessKey, "--secret", m.SecretKey, "--port", address, "--quiet", "posix", t.TempDir())
+		})
+}
+
+// command starts an S3 server with the keys of m at an address.
+type command func(ctx context.Context, m *MinIO, address string) *exec.Cmd
+
+func startS3(t testing.TB, ready string, status int, of command) *MinIO {
+	t.Helper()
 	var err error
 	for range 3 { // another process may take the port first
 		var m *MinIO
-		if m, err = startMinIO(t, binary); err == nil {
+		if m, err = tryS3(t, ready, status, of); err == nil {
 			return m
 		}
 	}
-	t.Fatalf("start MinIO: %v", err)
+	t.Fatalf("start an S3 server: %v", err)
 	return nil
 }
 
-func startMinIO(t testing.TB, binary string) (*MinIO, error) {
+func tryS3(t testing.TB, ready string, status int, of command) (*MinIO, error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // clean-ups may still need the server
 	address, err := freeAddress(ctx)
@@ -49,10 +79,7 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 	if m.writer, err = s3test.NewWriter(address, m.AccessKey, m.SecretKey); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
-	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
-		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	stop, err := start(t.Context(), cmd, answers(http.DefaultClient, m.Endpoint+"/minio/health/cluster", http.StatusOK))
+	stop, err := start(t.Context(), of(ctx, m, address), answers(http.DefaultClient, m.Endpoint+ready, status))
 	if err != nil {
 		m.writer.Close()
 		return nil, err

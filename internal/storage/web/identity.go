@@ -35,9 +35,9 @@ func Conditions(validator string) http.Header {
 }
 
 // Same refuses an answer that is not of one version.
-func Same(validator string) func(http.Header) error {
-	return func(h http.Header) error {
-		found, err := Validator(h)
+func Same(validator string) func(*http.Response) error {
+	return func(resp *http.Response) error {
+		found, err := Validator(resp.Header)
 		if err == nil && found != validator {
 			err = fmt.Errorf("%w: its version is %.200q by now, and was %.200q", object.ErrChanged, found, validator)
 		}

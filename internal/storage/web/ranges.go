@@ -38,9 +38,9 @@ func (c *Client) Size(ctx context.Context, r Request) (int64, http.Header, error
 	return size, resp.Header, readBody(resp, first[:min(size, 1)])
 }
 
-// Read fills buf from offset with bytes of a file of some size, unless check refuses the answer's headers.
+// Read fills buf from offset with bytes of a file of some size, unless check refuses the answer.
 func (c *Client) Read(
-	ctx context.Context, r Request, buf []byte, offset, size int64, check func(http.Header) error,
+	ctx context.Context, r Request, buf []byte, offset, size int64, check func(*http.Response) error,
 ) error {
 	if len(buf) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (c *Client) Read(
 		return err
 	}
 	defer resp.Body.Close()
-	if err := check(resp.Header); err != nil {
+	if err := check(resp); err != nil {
 		return err
 	}
 	if _, err := checkRange(resp, offset, int64(len(buf)), size); err != nil {

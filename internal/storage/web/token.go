@@ -49,7 +49,7 @@ func (t Token) Headers() (http.Header, error) {
 // Explain has a refused token tried again that may be renewed meanwhile.
 func (t Token) Explain(err error) error {
 	var refused *StatusError
-	if t.File != "" && errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+	if t.File != "" && !t.Optional && errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
 		return object.Transient(object.Ours(err))
 	}
 	return err
