@@ -529,6 +529,58 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
+type Excluded_Form int32
+
+const (
+	Excluded_FORM_UNSPECIFIED  Excluded_Form = 0
+	Excluded_DELTA_VECTOR      Excluded_Form = 1 // a deletion vector of Delta: of a file from its length on, of content without length and checksum
+	Excluded_ICEBERG_POSITIONS Excluded_Form = 2 // a file with columns file_path and pos
+	Excluded_ICEBERG_VECTOR    Excluded_Form = 3 // a blob deletion-vector-v1 of a Puffin file
+)
+
+// Enum value maps for Excluded_Form.
+var (
+	Excluded_Form_name = map[int32]string{
+		0: "FORM_UNSPECIFIED",
+		1: "DELTA_VECTOR",
+		2: "ICEBERG_POSITIONS",
+		3: "ICEBERG_VECTOR",
+	}
+	Excluded_Form_value = map[string]int32{
+		"FORM_UNSPECIFIED":  0,
+		"DELTA_VECTOR":      1,
+		"ICEBERG_POSITIONS": 2,
+		"ICEBERG_VECTOR":    3,
+	}
+)
+
+func (x Excluded_Form) Enum() *Excluded_Form {
+	p := new(Excluded_Form)
+	*p = x
+	return p
+}
+
+func (x Excluded_Form) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Excluded_Form) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[9].Descriptor()
+}
+
+func (Excluded_Form) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[9]
+}
+
+func (x Excluded_Form) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Excluded_Form.Descriptor instead.
+func (Excluded_Form) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{24, 0}
+}
+
 // Spec says what a session reads and how. Users write it as YAML or JSON with these field names
 // (docs/reference/spec.md); a field that may be repeated also takes a single value there.
 type Spec struct {
@@ -2378,8 +2430,8 @@ type File struct {
 	Index uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
 	// Columns that are not in the file, and have one value in all of its rows: values of a partition.
 	Constants []*Constant `protobuf:"bytes,5,rep,name=constants,proto3" json:"constants,omitempty"`
-	// Rows of the file that a table has deleted.
-	Excluded *Excluded `protobuf:"bytes,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// Which rows of the file a table has deleted: those that any of these tells.
+	Excluded []*Excluded `protobuf:"bytes,6,rep,name=excluded,proto3" json:"excluded,omitempty"`
 	// Its name tells no format, and a directory's listing met it: where it turns out to be of none, it is left out.
 	Unknown bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// Where in the URI those levels begin that the dataset's URI does not fix: partition keys are among these.
@@ -2453,7 +2505,7 @@ func (x *File) GetConstants() []*Constant {
 	return nil
 }
 
-func (x *File) GetExcluded() *Excluded {
+func (x *File) GetExcluded() []*Excluded {
 	if x != nil {
 		return x.Excluded
 	}
@@ -2527,14 +2579,18 @@ func (x *Constant) GetValue() *Value {
 	return nil
 }
 
-// Excluded says where it stands which rows of a file are not there any more: in bytes of another file.
+// Excluded says which rows of a file are not there any more, or where that is told.
 type Excluded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	Etag          string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        int64                  `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
-	Rows          int64                  `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"` // of the file that tells it; "": content does
+	Etag  string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The part of that file; length 0: all of it.
+	Offset        int64         `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64         `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
+	Rows          int64         `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many; 0: unknown
+	Content       []byte        `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
+	Form          Excluded_Form `protobuf:"varint,7,opt,name=form,proto3,enum=penstock.v1.Excluded_Form" json:"form,omitempty"`
+	Size          int64         `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"` // of the file that tells it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2600,6 +2656,27 @@ func (x *Excluded) GetLength() int64 {
 func (x *Excluded) GetRows() int64 {
 	if x != nil {
 		return x.Rows
+	}
+	return 0
+}
+
+func (x *Excluded) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *Excluded) GetForm() Excluded_Form {
+	if x != nil {
+		return x.Form
+	}
+	return Excluded_FORM_UNSPECIFIED
+}
+
+func (x *Excluded) GetSize() int64 {
+	if x != nil {
+		return x.Size
 	}
 	return 0
 }
@@ -2799,8 +2876,12 @@ type Source struct {
 	Meaning string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
 	// Of a key whose values are maps: "key" for their keys, "value" for their values. Each is a list.
 	Field []string `protobuf:"bytes,7,rep,name=field,proto3" json:"field,omitempty"`
-	// It is no column of the files, but a key of hive partitions: a file's constant of this name is its value.
-	Partition     bool `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
+	// It is no column of the files, but a key of partitions: a file's constant of this name is its value.
+	Partition bool `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Of a table, whose files may name columns otherwise: the id that files give the column (Parquet's field_id), 0: none;
+	// and its path in files, where that is another one.
+	Id            int32    `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
+	Stored        []string `protobuf:"bytes,10,rep,name=stored,proto3" json:"stored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2889,6 +2970,20 @@ func (x *Source) GetPartition() bool {
 		return x.Partition
 	}
 	return false
+}
+
+func (x *Source) GetId() int32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Source) GetStored() []string {
+	if x != nil {
+		return x.Stored
+	}
+	return nil
 }
 
 type Step struct {
@@ -3333,18 +3428,26 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x123\n" +
 	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
-	"\bexcluded\x18\x06 \x01(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
+	"\bexcluded\x18\x06 \x03(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
 	"\aunknown\x18\a \x01(\bR\aunknown\x12\x17\n" +
 	"\akeys_at\x18\b \x01(\rR\x06keysAt\"H\n" +
 	"\bConstant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"t\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"\xad\x02\n" +
 	"\bExcluded\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\x03R\x04rows\"\xb6\x02\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x18\n" +
+	"\acontent\x18\x06 \x01(\fR\acontent\x12.\n" +
+	"\x04form\x18\a \x01(\x0e2\x1a.penstock.v1.Excluded.FormR\x04form\x12\x12\n" +
+	"\x04size\x18\b \x01(\x03R\x04size\"Y\n" +
+	"\x04Form\x12\x14\n" +
+	"\x10FORM_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fDELTA_VECTOR\x10\x01\x12\x15\n" +
+	"\x11ICEBERG_POSITIONS\x10\x02\x12\x12\n" +
+	"\x0eICEBERG_VECTOR\x10\x03\"\xb6\x02\n" +
 	"\x05Table\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.penstock.v1.FileR\x04file\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12-\n" +
@@ -3360,7 +3463,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xf2\x01\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\x9a\x02\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3369,7 +3472,10 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
 	"\ameaning\x18\x06 \x01(\tR\ameaning\x12\x14\n" +
 	"\x05field\x18\a \x03(\tR\x05field\x12\x1c\n" +
-	"\tpartition\x18\b \x01(\bR\tpartitionB\x06\n" +
+	"\tpartition\x18\b \x01(\bR\tpartition\x12\x0e\n" +
+	"\x02id\x18\t \x01(\x05R\x02id\x12\x16\n" +
+	"\x06stored\x18\n" +
+	" \x03(\tR\x06storedB\x06\n" +
 	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +
@@ -3482,7 +3588,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 	return file_api_pb_spec_proto_rawDescData
 }
 
-var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
 var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
@@ -3494,115 +3600,117 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(FunctionKind)(0),      // 6: penstock.v1.FunctionKind
 	(Style)(0),             // 7: penstock.v1.Style
 	(Kind)(0),              // 8: penstock.v1.Kind
-	(*Spec)(nil),           // 9: penstock.v1.Spec
-	(*Pinned)(nil),         // 10: penstock.v1.Pinned
-	(*PinnedTable)(nil),    // 11: penstock.v1.PinnedTable
-	(*Fitted)(nil),         // 12: penstock.v1.Fitted
-	(*OnError)(nil),        // 13: penstock.v1.OnError
-	(*Dataset)(nil),        // 14: penstock.v1.Dataset
-	(*Format)(nil),         // 15: penstock.v1.Format
-	(*Feature)(nil),        // 16: penstock.v1.Feature
-	(*Transform)(nil),      // 17: penstock.v1.Transform
-	(*Function)(nil),       // 18: penstock.v1.Function
-	(*Result)(nil),         // 19: penstock.v1.Result
-	(*Code)(nil),           // 20: penstock.v1.Code
-	(*MarkedFunction)(nil), // 21: penstock.v1.MarkedFunction
-	(*NamedDigest)(nil),    // 22: penstock.v1.NamedDigest
-	(*Value)(nil),          // 23: penstock.v1.Value
-	(*Fit)(nil),            // 24: penstock.v1.Fit
-	(*List)(nil),           // 25: penstock.v1.List
-	(*Floats)(nil),         // 26: penstock.v1.Floats
-	(*Ints)(nil),           // 27: penstock.v1.Ints
-	(*Type)(nil),           // 28: penstock.v1.Type
-	(*Picture)(nil),        // 29: penstock.v1.Picture
-	(*Program)(nil),        // 30: penstock.v1.Program
-	(*File)(nil),           // 31: penstock.v1.File
-	(*Constant)(nil),       // 32: penstock.v1.Constant
-	(*Excluded)(nil),       // 33: penstock.v1.Excluded
-	(*Table)(nil),          // 34: penstock.v1.Table
-	(*Written)(nil),        // 35: penstock.v1.Written
-	(*Source)(nil),         // 36: penstock.v1.Source
-	(*Step)(nil),           // 37: penstock.v1.Step
-	(*Output)(nil),         // 38: penstock.v1.Output
-	nil,                    // 39: penstock.v1.Pinned.OpsEntry
-	nil,                    // 40: penstock.v1.Pinned.FunctionsEntry
-	nil,                    // 41: penstock.v1.Format.ColumnsEntry
-	nil,                    // 42: penstock.v1.Format.OptionsEntry
-	nil,                    // 43: penstock.v1.Transform.ParamsEntry
-	nil,                    // 44: penstock.v1.Function.ArgsEntry
-	nil,                    // 45: penstock.v1.Step.ParamsEntry
+	(Excluded_Form)(0),     // 9: penstock.v1.Excluded.Form
+	(*Spec)(nil),           // 10: penstock.v1.Spec
+	(*Pinned)(nil),         // 11: penstock.v1.Pinned
+	(*PinnedTable)(nil),    // 12: penstock.v1.PinnedTable
+	(*Fitted)(nil),         // 13: penstock.v1.Fitted
+	(*OnError)(nil),        // 14: penstock.v1.OnError
+	(*Dataset)(nil),        // 15: penstock.v1.Dataset
+	(*Format)(nil),         // 16: penstock.v1.Format
+	(*Feature)(nil),        // 17: penstock.v1.Feature
+	(*Transform)(nil),      // 18: penstock.v1.Transform
+	(*Function)(nil),       // 19: penstock.v1.Function
+	(*Result)(nil),         // 20: penstock.v1.Result
+	(*Code)(nil),           // 21: penstock.v1.Code
+	(*MarkedFunction)(nil), // 22: penstock.v1.MarkedFunction
+	(*NamedDigest)(nil),    // 23: penstock.v1.NamedDigest
+	(*Value)(nil),          // 24: penstock.v1.Value
+	(*Fit)(nil),            // 25: penstock.v1.Fit
+	(*List)(nil),           // 26: penstock.v1.List
+	(*Floats)(nil),         // 27: penstock.v1.Floats
+	(*Ints)(nil),           // 28: penstock.v1.Ints
+	(*Type)(nil),           // 29: penstock.v1.Type
+	(*Picture)(nil),        // 30: penstock.v1.Picture
+	(*Program)(nil),        // 31: penstock.v1.Program
+	(*File)(nil),           // 32: penstock.v1.File
+	(*Constant)(nil),       // 33: penstock.v1.Constant
+	(*Excluded)(nil),       // 34: penstock.v1.Excluded
+	(*Table)(nil),          // 35: penstock.v1.Table
+	(*Written)(nil),        // 36: penstock.v1.Written
+	(*Source)(nil),         // 37: penstock.v1.Source
+	(*Step)(nil),           // 38: penstock.v1.Step
+	(*Output)(nil),         // 39: penstock.v1.Output
+	nil,                    // 40: penstock.v1.Pinned.OpsEntry
+	nil,                    // 41: penstock.v1.Pinned.FunctionsEntry
+	nil,                    // 42: penstock.v1.Format.ColumnsEntry
+	nil,                    // 43: penstock.v1.Format.OptionsEntry
+	nil,                    // 44: penstock.v1.Transform.ParamsEntry
+	nil,                    // 45: penstock.v1.Function.ArgsEntry
+	nil,                    // 46: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	14, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	16, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	17, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	15, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	17, // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	18, // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
 	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
 	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
-	13, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
-	20, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
-	12, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
-	10, // 8: penstock.v1.Spec.pinned:type_name -> penstock.v1.Pinned
-	39, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
-	11, // 10: penstock.v1.Pinned.tables:type_name -> penstock.v1.PinnedTable
-	40, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
-	15, // 12: penstock.v1.Dataset.format:type_name -> penstock.v1.Format
-	41, // 13: penstock.v1.Format.columns:type_name -> penstock.v1.Format.ColumnsEntry
-	42, // 14: penstock.v1.Format.options:type_name -> penstock.v1.Format.OptionsEntry
+	14, // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	21, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
+	13, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
+	11, // 8: penstock.v1.Spec.pinned:type_name -> penstock.v1.Pinned
+	40, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
+	12, // 10: penstock.v1.Pinned.tables:type_name -> penstock.v1.PinnedTable
+	41, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
+	16, // 12: penstock.v1.Dataset.format:type_name -> penstock.v1.Format
+	42, // 13: penstock.v1.Format.columns:type_name -> penstock.v1.Format.ColumnsEntry
+	43, // 14: penstock.v1.Format.options:type_name -> penstock.v1.Format.OptionsEntry
 	2,  // 15: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	23, // 16: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	24, // 16: penstock.v1.Feature.default:type_name -> penstock.v1.Value
 	8,  // 17: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
 	3,  // 18: penstock.v1.Feature.side:type_name -> penstock.v1.Side
 	4,  // 19: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
-	23, // 20: penstock.v1.Feature.value:type_name -> penstock.v1.Value
+	24, // 20: penstock.v1.Feature.value:type_name -> penstock.v1.Value
 	5,  // 21: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	43, // 22: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	18, // 23: penstock.v1.Transform.python:type_name -> penstock.v1.Function
-	19, // 24: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
+	44, // 22: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	19, // 23: penstock.v1.Transform.python:type_name -> penstock.v1.Function
+	20, // 24: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
 	7,  // 25: penstock.v1.Function.style:type_name -> penstock.v1.Style
 	6,  // 26: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	44, // 27: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
-	28, // 28: penstock.v1.Result.type:type_name -> penstock.v1.Type
-	22, // 29: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
-	18, // 30: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
-	19, // 31: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
-	25, // 32: penstock.v1.Value.list:type_name -> penstock.v1.List
-	26, // 33: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
-	27, // 34: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
-	24, // 35: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
-	23, // 36: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
-	23, // 37: penstock.v1.List.values:type_name -> penstock.v1.Value
+	45, // 27: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	29, // 28: penstock.v1.Result.type:type_name -> penstock.v1.Type
+	23, // 29: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
+	19, // 30: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
+	20, // 31: penstock.v1.MarkedFunction.results:type_name -> penstock.v1.Result
+	26, // 32: penstock.v1.Value.list:type_name -> penstock.v1.List
+	27, // 33: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	28, // 34: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	25, // 35: penstock.v1.Value.fit:type_name -> penstock.v1.Fit
+	24, // 36: penstock.v1.Fit.arg:type_name -> penstock.v1.Value
+	24, // 37: penstock.v1.List.values:type_name -> penstock.v1.Value
 	8,  // 38: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	29, // 39: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	36, // 40: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	37, // 41: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	38, // 42: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	34, // 43: penstock.v1.Program.tables:type_name -> penstock.v1.Table
-	15, // 44: penstock.v1.Program.format:type_name -> penstock.v1.Format
-	32, // 45: penstock.v1.File.constants:type_name -> penstock.v1.Constant
-	33, // 46: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
-	23, // 47: penstock.v1.Constant.value:type_name -> penstock.v1.Value
-	31, // 48: penstock.v1.Table.file:type_name -> penstock.v1.File
-	36, // 49: penstock.v1.Table.columns:type_name -> penstock.v1.Source
-	35, // 50: penstock.v1.Table.written:type_name -> penstock.v1.Written
-	28, // 51: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	23, // 52: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	45, // 53: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	28, // 54: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	28, // 55: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	18, // 56: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	19, // 57: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 58: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	28, // 59: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	23, // 60: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	23, // 61: penstock.v1.Format.OptionsEntry.value:type_name -> penstock.v1.Value
-	23, // 62: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	23, // 63: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	23, // 64: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	65, // [65:65] is the sub-list for method output_type
-	65, // [65:65] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	30, // 39: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	37, // 40: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	38, // 41: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	39, // 42: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	35, // 43: penstock.v1.Program.tables:type_name -> penstock.v1.Table
+	16, // 44: penstock.v1.Program.format:type_name -> penstock.v1.Format
+	33, // 45: penstock.v1.File.constants:type_name -> penstock.v1.Constant
+	34, // 46: penstock.v1.File.excluded:type_name -> penstock.v1.Excluded
+	24, // 47: penstock.v1.Constant.value:type_name -> penstock.v1.Value
+	9,  // 48: penstock.v1.Excluded.form:type_name -> penstock.v1.Excluded.Form
+	32, // 49: penstock.v1.Table.file:type_name -> penstock.v1.File
+	37, // 50: penstock.v1.Table.columns:type_name -> penstock.v1.Source
+	36, // 51: penstock.v1.Table.written:type_name -> penstock.v1.Written
+	29, // 52: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	24, // 53: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	46, // 54: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	29, // 55: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	29, // 56: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	19, // 57: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	20, // 58: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 59: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	29, // 60: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	24, // 61: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	24, // 62: penstock.v1.Format.OptionsEntry.value:type_name -> penstock.v1.Value
+	24, // 63: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	24, // 64: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	24, // 65: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -3628,7 +3736,7 @@ func file_api_pb_spec_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
-			NumEnums:      9,
+			NumEnums:      10,
 			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -88,7 +88,7 @@ func Known(files []*pb.File) []*pb.File {
 func numbered(f *pb.File, index int) *pb.File {
 	return &pb.File{
 		Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Unknown: f.GetUnknown(), Index: uint32(index),
-		KeysAt: f.GetKeysAt(),
+		KeysAt: f.GetKeysAt(), Constants: f.GetConstants(), Excluded: f.GetExcluded(),
 	}
 }
 

@@ -133,7 +133,7 @@ func TestTicketsThatDoNotFit(t *testing.T) {
 		"first row": func(_ *pb.File, g *pb.Extent) { g.FirstRow++ },
 		"windows":   func(_ *pb.File, g *pb.Extent) { g.WindowRows = 0 },
 		"place":     func(_ *pb.File, g *pb.Extent) { g.Length = 1 },
-		"excluded":  func(f *pb.File, _ *pb.Extent) { f.Excluded = &pb.Excluded{} },
+		"excluded":  func(f *pb.File, _ *pb.Extent) { f.Excluded = []*pb.Excluded{{}} },
 	} {
 		ticket := shard(t, &store, 50, 100)
 		spoil(ticket.File, ticket.Extents[0])

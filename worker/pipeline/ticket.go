@@ -12,7 +12,7 @@ import (
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
-	if t.GetFile().GetExcluded() != nil {
+	if len(t.GetFile().GetExcluded()) > 0 {
 		return fmt.Errorf("%s: excluded rows of a table are not known to this version: %w", uri, ErrProgram)
 	}
 	_, byTicket := f.(format.Scanned)

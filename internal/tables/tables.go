@@ -1,0 +1,154 @@
+// Package tables finds the files of datasets, of tables, too: what a table's log or metadata says that one version of
+// it consists of. Package table, below, has what kinds of tables share; a folder beside it has each kind. Masters and
+// commands list datasets through Tell, which hands what is no table on to package storage. What it finds goes the way
+// of any listing from there on: it is frozen, cut into blocks and granted. Workers see no tables, but files with
+// constants, columns by id, and excluded rows.
+package tables
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/tables/table"
+)
+
+// kinds are those that there are.
+func kinds() []table.Kind {
+	return []table.Kind{}
+}
+
+// Listing is what a dataset's URIs name.
+type Listing struct {
+	Files   []*pb.File
+	LeftOut storage.LeftOut
+	// Table is the version of the table that the dataset is; nil: it is none.
+	Table *Table
+}
+
+// Table is a version of a table that is a dataset.
+type Table struct {
+	*table.Snapshot
+	// URI is that of the dataset, with the version.
+	URI string
+	// Columns are those of the table.
+	Columns spec.Schema
+}
+
+// Tell lists a dataset's files.
+func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
+	for i, uri := range of.GetUri() {
+		named, ok := spec.ParseTable(uri)
+		switch {
+		case !ok:
+			continue
+		case len(of.GetUri()) > 1:
+			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i, uri)
+		}
+		found, err := open(ctx, st, of.GetStorage(), named)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", uri, err)
+		}
+		return found, nil
+	}
+	files, left, err := storage.Tell(ctx, st, of)
+	return &Listing{Files: files, LeftOut: left}, err
+}
+
+// open finds the files of a table.
+func open(ctx context.Context, st storage.Storage, profile string, named spec.TableURI) (*Listing, error) {
+	i := slices.IndexFunc(kinds(), func(k table.Kind) bool { return k.Prefix == named.Prefix })
+	if i < 0 {
+		return nil, fmt.Errorf("tables of %s cannot be read", named.Prefix)
+	}
+	root, err := storage.Canonical(named.Root)
+	if err != nil {
+		return nil, err
+	}
+	if storage.Fixed(root) != root {
+		return nil, errors.New("a table is one folder: its URI has no wildcards and no braces")
+	}
+	named.Root = strings.TrimRight(root, "/")
+	of := &table.Table{Storage: st, Profile: profile, Root: named.Root, Version: named.Version}
+	snapshot, err := kinds()[i].Open(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshot.Files) == 0 {
+		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
+	}
+	named.Version = snapshot.Version
+	t := &Table{Snapshot: snapshot, URI: named.String()}
+	if t.Columns, err = columns(snapshot); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(snapshot.Files, func(a, b table.File) int { return cmp.Compare(a.GetUri(), b.GetUri()) })
+	out := &Listing{Table: t, Files: make([]*pb.File, len(snapshot.Files))}
+	for i, f := range snapshot.Files {
+		if i > 0 && f.GetUri() == out.Files[i-1].GetUri() {
+			return nil, fmt.Errorf("its version %s names %s twice", snapshot.Version, f.GetUri())
+		}
+		if err := below(named.Root, f); err != nil {
+			return nil, err
+		}
+		f.Index = uint32(i)
+		out.Files[i] = f.File
+		if strings.HasPrefix(named.Root, file.Scheme) { // there it costs nothing, and is sooner
+			if out.Files[i], err = Identified(ctx, st, profile, f.File); err != nil {
+				return nil, err
+			}
+			snapshot.Files[i].File = out.Files[i]
+		}
+	}
+	if of, ok := st.(Checker); ok {
+		return out, of.Check(named.Root, toldBy(out.Files))
+	}
+	return out, nil
+}
+
+// Checker is a Storage that lets not everything be read.
+type Checker interface {
+	// Check refuses files of a table, by the URI of its folder.
+	Check(root string, files []*pb.File) error
+}
+
+// toldBy are files, and those that tell which of their rows are excluded.
+func toldBy(files []*pb.File) []*pb.File {
+	all := slices.Clone(files)
+	for _, f := range files {
+		for _, e := range f.GetExcluded() {
+			if e.GetUri() != "" {
+				all = append(all, &pb.File{Uri: e.GetUri(), Etag: e.GetEtag()})
+			}
+		}
+	}
+	return all
+}
+
+// below fails for a file that does not lie below a table's root, or whose excluded rows are told elsewhere.
+func below(root string, f table.File) error {
+	uris := []string{f.GetUri()}
+	for _, e := range f.GetExcluded() {
+		if e.GetUri() != "" {
+			uris = append(uris, e.GetUri())
+		}
+	}
+	for _, uri := range uris {
+		rest, ok := strings.CutPrefix(uri, root+"/")
+		if !ok || slices.ContainsFunc(strings.FieldsFunc(rest, isSeparator), isStep) {
+			return fmt.Errorf("it names %s, which does not lie below %s: nothing else is read", uri, root)
+		}
+	}
+	return nil
+}
+
+func isSeparator(r rune) bool { return r == '/' || r == '\\' }
+
+func isStep(level string) bool { return level == "." || level == ".." }
