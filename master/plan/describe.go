@@ -91,8 +91,8 @@ func (r *Resuming) writeText(w io.Writer) {
 			"its front: %s: %s\n", r.Uncut, r.Codec, recompress, r.First)
 	}
 	if r.Long > 0 {
-		terminal.Printf(w, "long\t%d\tfiles have a long stream of gzip, and resuming reads it again from the last of the "+
-			"places that their indexes have in it: for less, %s: %s\n", r.Long, recompress, r.FirstLong)
+		terminal.Printf(w, "long\t%d\tfiles have a long stream of gzip, and resuming reads it again from the last "+
+			"place that its index has in it: for less, %s: %s\n", r.Long, recompress, r.FirstLong)
 	}
 }
 

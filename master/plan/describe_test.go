@@ -11,6 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/filetest"
 	"github.com/penstock-ml/penstock/internal/formats/format"
+	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/formats/records"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
@@ -95,7 +97,30 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestWhatResumingCosts: a file of lines is cut every 4 MiB; one stream of gzip is not, and that is said.
+// withRestarts is a file of lines whose restarts are close to each other.
+func withRestarts(t *testing.T, data []byte) format.File {
+	t.Helper()
+	of := &filetest.One{URI: "mem://c.jsonl.gz", Data: data}
+	described, err := formats.NewCache(1<<20).Load(t.Context(), of, "", of.File(), nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := described.(*records.File)
+	lines.Limits.Spacing = int64(len(data) / 4)
+	in := &format.Input{Storage: of, File: of.File()}
+	x, err := index.Scan(t.Context(), in, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := x.Open(lines, index.For(of.File(), lines, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+// TestWhatResumingCosts: a file of lines is cut every 4 MiB; one stream of gzip is not, or at few places if it is long,
+// and that is said.
 func TestWhatResumingCosts(t *testing.T) {
 	line := []byte(`{"label": 1, "text": "` + strings.Repeat("x", 1000) + "\"}\n")
 	text := bytes.Repeat(line, 20<<20/len(line))
@@ -118,20 +143,22 @@ func TestWhatResumingCosts(t *testing.T) {
 		}
 		files, known[i] = append(files, of.File()), holds
 	}
+	files, known[2] = append(files, files[1]), withRestarts(t, packed.Bytes())
 	label := &pb.Source{Name: "label", Path: []string{"label"}, Type: &pb.Type{Kind: pb.Kind_INT64}}
 	d, err := plan.Describe(plan.Config{}, &pb.Program{Sources: []*pb.Source{label}}, files, known, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := plan.Resuming{
-		Extents: 6, Most: int64(len(text)), MostOf: "mem://b.jsonl.gz", Uncut: 1, Codec: "gzip", First: "mem://b.jsonl.gz",
+		Extents: 6 + int64(len(known[2].Extents())), Most: int64(len(text)), MostOf: "mem://b.jsonl.gz",
+		Uncut: 1, Codec: "gzip", First: "mem://b.jsonl.gz", Long: 1, FirstLong: "mem://b.jsonl.gz",
 	}
 	if *d.Resume != want {
 		t.Errorf("resuming costs %+v, want %+v", *d.Resume, want)
 	}
 	var told strings.Builder
 	check(t, d.WriteText(&told))
-	if out := told.String(); strings.Count(out, "\nextents ") != 1 || !strings.Contains(out, "\nresuming  6 ") {
+	if out := told.String(); strings.Count(out, "\nextents ") != 1 || !strings.Contains(out, "\nlong      1 ") {
 		t.Error(out)
 	}
 }

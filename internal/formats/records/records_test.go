@@ -230,6 +230,7 @@ func TestAtRefusesPlaces(t *testing.T) {
 		"many bytes": func(p []format.Place) { p[1].Bytes = p[1].Stored.Length + 1 },
 		"no front":   func(p []format.Place) { p[0].Stored.Offset, p[0].Stored.Length = 1, p[0].Stored.Length-1 },
 		"overlap":    func(p []format.Place) { p[1] = p[0]; p[1].Index = 1 },
+		"a restart":  func(p []format.Place) { p[1].Restart = format.NewRestart(0, 0, 1, []byte("x")) },
 		"not shared": func(p []format.Place) { p[1].Shared, p[1].Over = 1, 1 },
 	} {
 		places := append([]format.Place(nil), good...)

@@ -230,6 +230,7 @@ func FuzzDecode(f *testing.F) {
 	text := []byte("head\n" + strings.Repeat("eaf\ncd\n\n", 20))
 	f.Add(text, uint16(7), byte('x'))
 	f.Add(recordstest.Gzip(text[:50], text[50:]), uint16(70), byte(0))
+	f.Add(recordstest.Flushed(text[:50], text[50:]), uint16(70), byte(0))
 	f.Add(recordstest.Zstd(true, 3, text[:50], text[50:]), uint16(70), byte(0))
 	f.Fuzz(func(t *testing.T, data []byte, at uint16, change byte) {
 		of, err := open(t, bytes.Clone(data), 40)

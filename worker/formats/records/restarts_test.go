@@ -116,7 +116,7 @@ func placed(r *rapid.T, f *file, p format.Place) format.Bound {
 	if err != nil {
 		r.Fatal(err)
 	}
-	at, err := f.bound.File.At([]format.Place{format.PlaceOf(got)})
+	at, err := f.bound.At([]format.Place{format.PlaceOf(got)})
 	if err != nil {
 		r.Fatal(err)
 	}
