@@ -40,7 +40,7 @@ func rowsOf(a *add) int64 {
 // stats is what a file's statistics tell of a column; false: nothing, or nothing that can be believed.
 func stats(text string, of *scalar, rows int64, deletes bool) (filter.Stats, bool) {
 	var s statistics
-	if text == "" || rows < 0 || json.Unmarshal([]byte(text), &s) != nil {
+	if text == "" || rows <= 0 || json.Unmarshal([]byte(text), &s) != nil {
 		return filter.Stats{}, false
 	}
 	out := filter.Stats{Nulls: -1, Rows: rows}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/penstock-ml/penstock/api/expr"
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -101,6 +103,7 @@ func check(t *testing.T, open func(string) (*table.Snapshot, error), name string
 	}
 	checkColumns(t, s, want)
 	checkFiles(t, s, want)
+	checkStored(t, s, want)
 	checkConstants(t, s, want)
 	checkStats(t, s, want)
 }
@@ -142,6 +145,42 @@ func checkFiles(t *testing.T, s *table.Snapshot, want Version) {
 	}
 	if known && rows != int64(len(want.Rows)) {
 		t.Errorf("got %d rows, want %d", rows, len(want.Rows))
+	}
+}
+
+// checkStored looks into the files for the columns that have values.
+func checkStored(t *testing.T, s *table.Snapshot, want Version) {
+	t.Helper()
+	type column struct {
+		name string
+		id   int
+	}
+	stored := map[column]bool{}
+	for _, f := range s.Files {
+		content, err := os.ReadFile(strings.TrimPrefix(f.Uri, "file://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+		if err != nil {
+			t.Fatalf("%s: %v", f.Uri, err)
+		}
+		for _, c := range file.Root().Columns() {
+			stored[column{c.Name(), 0}], stored[column{c.Name(), c.ID()}] = true, true
+		}
+	}
+	for _, f := range s.Schema.Fields() {
+		at := column{name: f.Name}
+		if name, ok := f.Metadata.GetValue(table.StoredName); ok {
+			at.name = name
+		}
+		if id, ok := f.Metadata.GetValue(table.FieldID); ok {
+			at.id, _ = strconv.Atoi(id)
+		}
+		valued := func(row map[string]any) bool { return row[f.Name] != nil }
+		if !stored[at] && !slices.Contains(s.Partitions, f.Name) && slices.ContainsFunc(want.Rows, valued) {
+			t.Errorf("no file has the column %s as %+v", f.Name, at)
+		}
 	}
 }
 
