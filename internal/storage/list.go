@@ -34,6 +34,8 @@ type Kind struct {
 	Beside func(uri string) bool
 	// NotEmpty: neither a directory nor a glob stands for files without bytes.
 	NotEmpty bool
+	// Own: files of a table's own are looked for, so that it is no fault if there is a table.
+	Own bool
 }
 
 // data is the kind of files that are read to train from.
@@ -229,7 +231,7 @@ func (l *listing) find(ctx context.Context, uri string) ([]*pb.File, error) {
 		err = l.together(dir, found)
 	}
 	if err == nil {
-		err = checkRoot(ctx, l.Backend, dir, false)
+		err = l.checkRoot(ctx, dir, false)
 	}
 	switch {
 	case errors.Is(err, object.ErrNoFolders) && (denied != nil || missing != nil):
@@ -259,7 +261,7 @@ func (l *listing) findGlob(ctx context.Context, uri string) ([]*pb.File, error) 
 		err = l.together(uri, found)
 	}
 	if err == nil {
-		err = checkRoot(ctx, l.Backend, g.base, q.Flat || prefix != g.base)
+		err = l.checkRoot(ctx, g.base, q.Flat || prefix != g.base)
 	}
 	if err != nil || len(found) > 0 {
 		return found, err
@@ -276,6 +278,21 @@ func (l *listing) together(dir string, files []*pb.File) error {
 		return nil
 	}
 	return l.kind.Together(dir, files)
+}
+
+// tableOf and checkRoot refuse tables, unless it is files of their own that are wanted.
+func (l *listing) tableOf(base, uri string) error {
+	if l.kind.Own {
+		return nil
+	}
+	return tableOf(base, uri)
+}
+
+func (l *listing) checkRoot(ctx context.Context, base string, part bool) error {
+	if l.kind.Own {
+		return nil
+	}
+	return checkRoot(ctx, l.Backend, base, part)
 }
 
 // Others tells of files that were met and are not wanted.
@@ -312,7 +329,7 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 	base := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
 	if enter := q.Enter; enter != nil {
 		q.Enter = func(dir string) bool {
-			if err := tableOf(base, dir); err != nil {
+			if err := l.tableOf(base, dir); err != nil {
 				table = err
 			}
 			entered := enter(dir)
@@ -355,7 +372,7 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 			if met == foreign {
 				l.others.noteIndex(f)
 			}
-			return tableOf(base, f.Uri)
+			return l.tableOf(base, f.Uri)
 		default:
 			if met == unknown {
 				bare = append(bare, f)
@@ -365,7 +382,7 @@ func (l *listing) collect(ctx context.Context, q object.Query, of func(*pb.File)
 		if err := l.cost.add(f); err != nil || met == wanted {
 			return err
 		}
-		return tableOf(base, f.Uri)
+		return l.tableOf(base, f.Uri)
 	})
 	for _, f := range bare {
 		f.Unknown = own || l.kind.Spare == nil

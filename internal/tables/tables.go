@@ -17,12 +17,13 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/tables/delta"
 	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
 // kinds are those that there are.
 func kinds() []table.Kind {
-	return []table.Kind{}
+	return []table.Kind{delta.Kind()}
 }
 
 // Listing is what a dataset's URIs name.

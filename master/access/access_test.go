@@ -274,7 +274,7 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: [/data/]}}":         "want the URI of a directory",
 		"namespaces: {v: {datasets: ['s3://b/*/']}}":    "want the URI of a directory",
 		"namespaces: {v: {datasets: ['s3://b/../c/']}}": "want the URI of a directory",
-		"namespaces: {v: {datasets: ['ftp://b/c/']}}": "want the URI of a directory",
+		"namespaces: {v: {datasets: ['ftp://b/c/']}}":   "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
 		"namespaces: {v: {code: sometimes}}":            "want none, by-name, which",
 		"namespaces: {v: {max_weight: 0}}":              "want more than 0",
