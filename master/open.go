@@ -192,7 +192,9 @@ func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
 		_, err = spec.Passes(s, d.Given(ops))
 		return err
 	}
-	d.Program, err = spec.Resolve(s, d.Given(ops))
+	if d.Program, err = spec.Resolve(s, d.Given(ops)); err == nil {
+		d.Program.Excludes = slices.ContainsFunc(d.Files, func(f *pb.File) bool { return len(f.GetExcluded()) > 0 })
+	}
 	return err
 }
 
