@@ -57,8 +57,8 @@ type count struct {
 	sent    map[string]time.Time // when workers had been sent the code
 }
 
-// fill sets the outputs of windows of some of a block's shards, those that were counted before at once. It asks until it has them all,
-// unless workers go on refusing, or saying that data are bad.
+// fill sets the outputs of windows of some of a block's shards, those that were counted before at once. It asks until
+// it has them all, unless workers go on refusing, or saying that data are bad.
 func (c *count) fill(ctx context.Context, shards []*pb.Shard) error {
 	return (&errand{
 		places: c.places, logger: c.logger.With("epoch", c.block.GetEpoch(), "block", c.block.GetIndex()),

@@ -69,7 +69,8 @@ func (c *Columns) here(s *pb.Source) (*pb.Source, bool, error) {
 		}
 		path = c.Schema.Columns[i].Path
 	}
-	return &pb.Source{Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField()}, true, nil
+	here := &pb.Source{Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField()}
+	return here, true, nil
 }
 
 // ColumnOf returns the index in Schema.Columns of the column that a source is in this file, unless that is nothing but

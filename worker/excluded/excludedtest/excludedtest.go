@@ -18,10 +18,27 @@ import (
 // Vector is a deletion vector of rows, as tables have it in themselves.
 func Vector(t testing.TB, rows ...int64) []byte {
 	t.Helper()
+	return vectorOf(t, setOf(rows))
+}
+
+// Runs is Vector, with runs of rows where they take less.
+func Runs(t testing.TB, rows ...int64) []byte {
+	t.Helper()
+	set := setOf(rows)
+	set.RunOptimize()
+	return vectorOf(t, set)
+}
+
+func setOf(rows []int64) *roaring64.Bitmap {
 	set := roaring64.New()
 	for _, row := range rows {
 		set.Add(uint64(row))
 	}
+	return set
+}
+
+func vectorOf(t testing.TB, set *roaring64.Bitmap) []byte {
+	t.Helper()
 	data, err := set.ToBytes()
 	if err != nil {
 		t.Fatal(err)
