@@ -63,6 +63,9 @@ type Config struct {
 	// SavedLastBatch is the ending of the session that is restored, where this rank brings no state that says so. It is
 	// that of the session that is opened, if the spec names none.
 	SavedLastBatch pb.LastBatch
+	// SavedTable is dataset.uri of the session that is restored, if that is a table, with its version, where this rank
+	// brings no state that says so. That version is read if the spec names none.
+	SavedTable string
 	// ConnectTimeout is how long Open waits for a master that answers, RestoreTimeout how long for the other ranks of a
 	// restore. Zero is as long as its context allows.
 	ConnectTimeout, RestoreTimeout time.Duration

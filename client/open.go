@@ -55,6 +55,7 @@ func (o opening) find(ctx context.Context, m pb.MasterClient) (*pb.Session, erro
 	return m.Open(ctx, &pb.OpenRequest{
 		Session: c.Session, Spec: c.Spec, SpecText: c.SpecText, WorkingDir: c.WorkingDir, WorldSize: c.WorldSize,
 		Share: c.Share, Defaults: 1, SavedLastBatch: c.savedLastBatch(), Code: o.own.stored,
+		SavedTable: c.savedTable(),
 	})
 }
 
@@ -68,6 +69,14 @@ func (c *Config) savedLastBatch() pb.LastBatch {
 		return c.SavedLastBatch
 	}
 	return SavedLastBatch(c.Restore[0])
+}
+
+// savedTable is the table that the session read which is restored.
+func (c *Config) savedTable() string {
+	if len(c.Restore) == 0 {
+		return c.SavedTable
+	}
+	return c.Restore[0].GetTable()
 }
 
 // sayDefault says once a session that the number of ranks has decided what its epochs end with.

@@ -126,6 +126,6 @@ func (t *terms) state(at snapshot) *pb.State {
 		PlannerDigest: of.GetPlannerDigest(), Fingerprint: of.GetFingerprint(),
 		Start: at.start, GlobalBatch: at.globalBatch, Remembers: at.remembers,
 		LastBatch: cmp.Or(of.GetSpec().GetLastBatch(), pb.LastBatch_UNEVEN), Code: of.GetSpec().GetCode(),
-		Indexes: at.indexes,
+		Indexes: at.indexes, Table: spec.TableOf(of.GetSpec()),
 	}
 }

@@ -10,9 +10,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -286,13 +288,26 @@ func (t *term) writeAgain(limits access.Limits, c *closed) error {
 	return err
 }
 
+// listed lists the files of a session's dataset that it reads.
+func (m *Master) listed(ctx context.Context, limits access.Limits, of *pb.Session) ([]*pb.File, error) {
+	dataset := of.GetSpec().GetDataset()
+	found, err := tables.Tell(ctx, limited{m.cfg.Storage, limits}, dataset)
+	if err != nil {
+		return nil, err
+	}
+	if found.Table == nil {
+		return chosen(found, dataset)
+	}
+	program := &pb.Program{}
+	if err := proto.Unmarshal(of.GetProgram(), program); err != nil {
+		return nil, fmt.Errorf("master: session %s: program: %w", of.GetId(), err)
+	}
+	return plan.PruneTable(program, found.Table.Snapshot)
+}
+
 // listedAgain lists what a session reads, which must be what it was when the session was opened.
 func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.Session) ([]*pb.File, error) {
-	dataset := of.GetSpec().GetDataset()
-	files, _, err := limited{m.cfg.Storage, limits}.Tell(ctx, dataset)
-	if err == nil {
-		files, err = plan.FilterFiles(files, dataset.GetPartitions())
-	}
+	files, err := m.listed(ctx, limits, of)
 	if err != nil {
 		return nil, openError(err)
 	}

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
@@ -62,8 +64,12 @@ func (l *describer) describe(
 	if err != nil {
 		return described{}, err
 	}
+	files = slices.Clone(files) // a listing's, to others
 	all, foreign := make([]format.File, len(files)), make([]error, len(files))
 	err = eachOf(ctx, files, progress, func(ctx context.Context, i int) (err error) {
+		if files[i], err = tables.Identified(ctx, l.storage, l.profile, files[i]); err != nil {
+			return err
+		}
 		all[i], err = one(ctx, files[i])
 		if formats.IsForeign(files[i], err) {
 			foreign[i], err = err, nil

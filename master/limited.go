@@ -3,6 +3,8 @@ package master
 import (
 	"context"
 	"errors"
+	"iter"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -56,10 +58,23 @@ func (l limited) Find(
 		return nil, storage.Others{}, nil
 	}
 	files, others, err := from.Find(ctx, profile, uris, kind)
-	if !l.limits.Unlimited() {
-		files = slices.DeleteFunc(files, func(f *pb.File) bool { return l.limits.MayReadFile(f.GetUri()) != nil })
+	if l.limits.Unlimited() || err != nil {
+		return files, others, err
 	}
-	return files, others, err
+	files = slices.DeleteFunc(files, func(f *pb.File) bool { return l.limits.MayReadFile(f.GetUri()) != nil })
+	return files, others, l.confined(slices.Values(l.limits.Datasets), files)
+}
+
+// Check implements tables.Checker.
+func (l limited) Check(root string, files []*pb.File) error {
+	if l.limits.Unlimited() {
+		return nil
+	}
+	datasets, err := l.datasets([]string{root})
+	if err != nil {
+		return err
+	}
+	return l.check(datasets, files)
 }
 
 // datasets are those that URIs lie in, all of which may be read.
@@ -90,6 +105,11 @@ func (l limited) check(datasets map[string]bool, files []*pb.File) error {
 			return err
 		}
 	}
+	return l.confined(maps.Keys(datasets), files)
+}
+
+// confined refuses files that a link leads to from below a dataset.
+func (l limited) confined(datasets iter.Seq[string], files []*pb.File) error {
 	for dataset := range datasets {
 		switch err := storage.ConfinedFiles(dataset, files); {
 		case errors.Is(err, storage.ErrOutside):
@@ -124,6 +144,9 @@ func mayRead(limits access.Limits, s *pb.Spec) error {
 		return err
 	}
 	for _, uri := range s.GetDataset().GetUri() {
+		if t, ok := spec.ParseTable(uri); ok {
+			uri = t.Root
+		}
 		if _, err := limits.MayRead(uri); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fitted"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
@@ -41,6 +42,8 @@ type Dataset struct {
 	Bytes   int64      // of all files
 	// LeftOut is what the listing left out, or may have taken by mistake.
 	LeftOut storage.LeftOut
+	// Table is the version of the table that the dataset is; nil: it is none.
+	Table *tables.Table
 	// Looked are the files of the first block that has any, and Schema is theirs, which the program was resolved
 	// against.
 	Looked []*pb.File
@@ -52,6 +55,7 @@ type Dataset struct {
 	Tables map[spec.TableName]*spec.SideTable
 
 	described *describer
+	pruned    int // files of a table that its filter excludes
 }
 
 // Describe finds out what all files hold of what the program reads; progress hears, from several goroutines, of how
@@ -108,19 +112,19 @@ func look(
 			},
 		}
 	}
-	listed, left, err := storage.Tell(ctx, st, s.GetDataset())
+	listed, err := tables.Tell(ctx, st, s.GetDataset())
 	if err != nil {
 		return nil, nil, err
 	}
-	d.LeftOut = left
+	d.LeftOut, d.Table = listed.LeftOut, listed.Table
 	var problems spec.Problems
-	d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions())
+	d.Files, err = chosen(listed, s.GetDataset())
 	if err == nil && len(d.Files) == 0 {
-		err = fmt.Errorf("none of %d files passes %q", len(listed), s.GetDataset().GetPartitions())
+		err = fmt.Errorf("none of %d files passes %q", len(listed.Files), s.GetDataset().GetPartitions())
 	}
 	if err != nil {
 		problems = spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
-		d.Files = listed
+		d.Files = listed.Files
 	}
 	for _, f := range d.Files {
 		d.Bytes += f.GetSize()
@@ -135,6 +139,14 @@ func look(
 	return d, problems, err
 }
 
+// chosen are the files of a listing that a dataset's predicate over partitions chooses.
+func chosen(listed *tables.Listing, of *pb.Dataset) ([]*pb.File, error) {
+	if listed.Table != nil && of.GetPartitions() != "" {
+		return nil, errors.New("partitions of a table are columns of it: choose them by the spec's filter")
+	}
+	return plan.FilterFiles(listed.Files, of.GetPartitions())
+}
+
 // look fills in the schema, and the side tables.
 func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	loaded, err := d.first(ctx, plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0)))
@@ -144,8 +156,13 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 	for _, f := range loaded {
 		d.Looked = append(d.Looked, f.File)
 	}
-	d.keys = plan.Keys(d.Files)
-	if d.Schema, err = schemaOf(loaded, d.keys); err != nil {
+	if d.Table != nil {
+		d.Schema = d.Table.Columns
+	} else {
+		d.keys = plan.Keys(d.Files)
+		d.Schema, err = schemaOf(loaded, d.keys)
+	}
+	if err != nil {
 		return err
 	}
 	d.Tables, err = formats.Tables(ctx, d.described.storage, d.described.cache, s)
@@ -156,6 +173,13 @@ func (d *Dataset) look(ctx context.Context, cfg plan.Config, s *pb.Spec) error {
 // by their names.
 func (d *Dataset) Notes() []string {
 	notes := d.LeftOut.Words()
+	if d.Table != nil {
+		notes = append(notes, d.Table.Notes...)
+	}
+	if d.pruned > 0 {
+		notes = append(notes, fmt.Sprintf("%s have no row that passes the filter, as the table says of their values",
+			english.Plural(d.pruned, "file", "")))
+	}
 	for _, s := range d.Program.GetSources() {
 		for _, key := range d.keys {
 			if key.Name == s.GetPath()[0] && !s.GetPartition() {
@@ -192,7 +216,11 @@ func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
 		_, err = spec.Passes(s, d.Given(ops))
 		return err
 	}
-	if d.Program, err = spec.Resolve(s, d.Given(ops)); err == nil {
+	d.Program, err = spec.Resolve(s, d.Given(ops))
+	if err == nil && d.Table != nil {
+		d.Table.Place(d.Program.GetSources())
+		d.Files, err = plan.PruneTable(d.Program, d.Table.Snapshot)
+		d.pruned = len(d.Table.Files) - len(d.Files)
 		d.Program.Excludes = slices.ContainsFunc(d.Files, func(f *pb.File) bool { return len(f.GetExcluded()) > 0 })
 	}
 	return err
@@ -237,6 +265,9 @@ func (t *term) create(req *wanted) error {
 	}
 	if req, err = t.master.pinned(ctx, req, d); err != nil {
 		return err
+	}
+	if d.Table != nil {
+		req.Spec = spec.AtVersion(req.GetSpec(), d.Table.URI)
 	}
 	meta, err := t.master.newMeta(req, d)
 	if err != nil {
@@ -353,7 +384,8 @@ func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
 
 // settled is a request for a session that is to be opened, whose spec says how many epochs there are, and how they end.
 func (w *wanted) settled() (*wanted, error) {
-	settled, byDefault, err := spec.Settle(w.GetSpec(), spec.Opened{
+	named := spec.AtVersion(w.GetSpec(), w.GetSavedTable())
+	settled, byDefault, err := spec.Settle(named, spec.Opened{
 		World: w.GetWorldSize(), Saved: w.GetSavedLastBatch(), Earlier: w.GetDefaults() == 0,
 	})
 	if err != nil {

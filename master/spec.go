@@ -20,7 +20,7 @@ const maxSpecText = 1 << 20
 func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
 	out := &pb.OpenRequest{
 		Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare(),
-		Defaults: req.GetDefaults(), SavedLastBatch: req.GetSavedLastBatch(),
+		Defaults: req.GetDefaults(), SavedLastBatch: req.GetSavedLastBatch(), SavedTable: req.GetSavedTable(),
 		Code: req.GetCode(),
 	}
 	if req.GetSpecText() == "" {

@@ -1240,7 +1240,10 @@ type OpenRequest struct {
 	// The ending of the session of which the sender restores states, which holds where the spec names none.
 	SavedLastBatch LastBatch `protobuf:"varint,8,opt,name=saved_last_batch,json=savedLastBatch,proto3,enum=penstock.v1.LastBatch" json:"saved_last_batch,omitempty"`
 	// The bytes that the sender has of spec.code. The session keeps those of whoever opens it.
-	Code          *StoredCode `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
+	Code *StoredCode `protobuf:"bytes,9,opt,name=code,proto3" json:"code,omitempty"`
+	// Of the session that is restored: its dataset.uri, if that is a table, with its version. It is read where the spec names the
+	// same table without one.
+	SavedTable    string `protobuf:"bytes,10,opt,name=saved_table,json=savedTable,proto3" json:"saved_table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1339,13 @@ func (x *OpenRequest) GetCode() *StoredCode {
 		return x.Code
 	}
 	return nil
+}
+
+func (x *OpenRequest) GetSavedTable() string {
+	if x != nil {
+		return x.SavedTable
+	}
+	return ""
 }
 
 type PutCodeReply struct {
@@ -5473,6 +5483,7 @@ type State struct {
 	// As for last_batch PAD: base has what ranks that left got of each closed epoch that the training loop has not ended.
 	Remembers bool      `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
 	LastBatch LastBatch `protobuf:"varint,30,opt,name=last_batch,json=lastBatch,proto3,enum=penstock.v1.LastBatch" json:"last_batch,omitempty"` // of the session, written out; earlier releases do not tell
+	Table     string    `protobuf:"bytes,32,opt,name=table,proto3" json:"table,omitempty"`                                                      // the session's dataset.uri, if that is a table, with its version
 	Code      *Code     `protobuf:"bytes,31,opt,name=code,proto3" json:"code,omitempty"`                                                        // of the session
 	// Rows left out beside `consumed`, and beside `base`, because of their bytes.
 	ConsumedSkips []*EpochRows `protobuf:"bytes,50,rep,name=consumed_skips,json=consumedSkips,proto3" json:"consumed_skips,omitempty"`
@@ -5686,6 +5697,13 @@ func (x *State) GetLastBatch() LastBatch {
 		return x.LastBatch
 	}
 	return LastBatch_LAST_BATCH_UNSPECIFIED
+}
+
+func (x *State) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
 }
 
 func (x *State) GetCode() *Code {
@@ -8235,7 +8253,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\alisting\x18\x04 \x03(\x06R\alisting\x124\n" +
 	"\aplanner\x18\x05 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12'\n" +
-	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xe0\x02\n" +
+	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\x81\x03\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -8247,7 +8265,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\x12\x1a\n" +
 	"\bdefaults\x18\a \x01(\rR\bdefaults\x12@\n" +
 	"\x10saved_last_batch\x18\b \x01(\x0e2\x16.penstock.v1.LastBatchR\x0esavedLastBatch\x12+\n" +
-	"\x04code\x18\t \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\"\x0e\n" +
+	"\x04code\x18\t \x01(\v2\x17.penstock.v1.StoredCodeR\x04code\x12\x1f\n" +
+	"\vsaved_table\x18\n" +
+	" \x01(\tR\n" +
+	"savedTable\"\x0e\n" +
 	"\fPutCodeReply\"B\n" +
 	"\x0eGetCodeRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
@@ -8650,7 +8671,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xe0\b\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xf6\b\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -8681,7 +8702,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bforesees\x18\x19 \x01(\bR\bforesees\x12\x1c\n" +
 	"\tremembers\x18\x1a \x01(\bR\tremembers\x125\n" +
 	"\n" +
-	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\x12%\n" +
+	"last_batch\x18\x1e \x01(\x0e2\x16.penstock.v1.LastBatchR\tlastBatch\x12\x14\n" +
+	"\x05table\x18  \x01(\tR\x05table\x12%\n" +
 	"\x04code\x18\x1f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12=\n" +
 	"\x0econsumed_skips\x182 \x03(\v2\x16.penstock.v1.EpochRowsR\rconsumedSkips\x125\n" +
 	"\n" +

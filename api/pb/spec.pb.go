@@ -785,7 +785,6 @@ type Pinned struct {
 	Ops           map[string]uint32      `protobuf:"bytes,1,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`            // the version of each op that runs
 	Tables        []*PinnedTable         `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`                                                                                 // that values are looked up in
 	Functions     map[string]string      `protobuf:"bytes,3,rep,name=functions,proto3" json:"functions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by name: the digest of each, "sha256:" and hexadecimal digits
-	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`                                                                               // of the table that the dataset is: "v12"; "": it is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,13 +838,6 @@ func (x *Pinned) GetFunctions() map[string]string {
 		return x.Functions
 	}
 	return nil
-}
-
-func (x *Pinned) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
 }
 
 // PinnedTable is a side table, as the storage and its content tell it from others.
@@ -3314,12 +3306,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04code\x18\x0f \x01(\v2\x11.penstock.v1.CodeR\x04code\x12\x16\n" +
 	"\x06python\x18\x10 \x01(\tR\x06python\x12+\n" +
 	"\x06fitted\x18\x11 \x01(\v2\x13.penstock.v1.FittedR\x06fitted\x12+\n" +
-	"\x06pinned\x18\x12 \x01(\v2\x13.penstock.v1.PinnedR\x06pinned\"\xbc\x02\n" +
+	"\x06pinned\x18\x12 \x01(\v2\x13.penstock.v1.PinnedR\x06pinned\"\xa2\x02\n" +
 	"\x06Pinned\x12.\n" +
 	"\x03ops\x18\x01 \x03(\v2\x1c.penstock.v1.Pinned.OpsEntryR\x03ops\x120\n" +
 	"\x06tables\x18\x02 \x03(\v2\x18.penstock.v1.PinnedTableR\x06tables\x12@\n" +
-	"\tfunctions\x18\x03 \x03(\v2\".penstock.v1.Pinned.FunctionsEntryR\tfunctions\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\x1a6\n" +
+	"\tfunctions\x18\x03 \x03(\v2\".penstock.v1.Pinned.FunctionsEntryR\tfunctions\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a<\n" +

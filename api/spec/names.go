@@ -118,7 +118,6 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 		}
 		return &pb.Source{
 			Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning, Partition: c.Partition,
-			Id: c.ID, Stored: c.Stored,
 		}, i, nil
 	}
 	if maps := x.maps[name]; len(maps) > 0 {
@@ -155,7 +154,6 @@ func (x *index) key(name, path string, maps []int) (*pb.Source, int, error) {
 		}
 		return &pb.Source{
 			Name: name, Path: c.Path, Key: &key, Field: c.Field, Type: c.Type.Proto(), Meaning: c.Meaning,
-			Id: c.ID, Stored: c.Stored,
 		}, i, nil
 	}
 	return nil, maps[0], fmt.Errorf("%s: the values of map %s are maps; select %s", name, path,

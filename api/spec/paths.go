@@ -17,6 +17,10 @@ func ResolvePaths(s *pb.Spec, workingDir string) {
 
 // absolute is a path that may begin at a working directory. A slash at its end stays: it says that it is a directory.
 func absolute(uri, workingDir string) string {
+	if t, ok := ParseTable(uri); ok {
+		t.Root = absolute(t.Root, workingDir)
+		return t.String()
+	}
 	if !IsRelative(uri) {
 		return uri
 	}
@@ -54,5 +58,8 @@ func URIs(s *pb.Spec) (all []URI) {
 
 // IsRelative reports whether a URI is a path that begins at a working directory.
 func IsRelative(uri string) bool {
+	if t, ok := ParseTable(uri); ok {
+		uri = t.Root
+	}
 	return uri != "" && !strings.Contains(uri, "://") && !path.IsAbs(uri)
 }

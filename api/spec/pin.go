@@ -57,7 +57,7 @@ func fillCall(f, from *pb.Function) {
 }
 
 // PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, which fitted file,
-// and what else it is pinned to, where it does not say it: who opens a session again knows as little of them as who
+// which version of a table, and what else it is pinned to, where it does not say it: who opens a session again knows as little of them as who
 // opened it first.
 func PinnedLike(s, of *pb.Spec) *pb.Spec {
 	s = proto.CloneOf(s)
@@ -67,6 +67,7 @@ func PinnedLike(s, of *pb.Spec) *pb.Spec {
 	if s.GetPinned() == nil {
 		s.Pinned = of.GetPinned()
 	}
+	s = AtVersion(s, TableOf(of))
 	if s.GetCode() != nil || !ByName(s) || !ByName(of) {
 		return s
 	}

@@ -155,10 +155,6 @@ type Column struct {
 	// Clock says of a column of timestamps whose time it is, "UTC" or "local", as far as the file tells. Files that
 	// differ in it do not go together.
 	Clock string
-	// ID and Stored are set for a column of a table, as in pb.Source: of a map they are those of the map, and of its
-	// keys and values as lists these have their own.
-	ID     int32
-	Stored []string
 	// Partition is set for a key of hive partitions, which no file has as a column: patterns do not stand for it.
 	Partition bool
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.

@@ -116,7 +116,7 @@ func (o *openRequest) config() (client.Config, error) {
 		if err := proto.Unmarshal(o.RestoredLike, like); err != nil {
 			return c, fmt.Errorf("the state that others restore is none: %w; give what state_dict() returned", err)
 		}
-		c.SavedLastBatch = client.SavedLastBatch(like)
+		c.SavedLastBatch, c.SavedTable = client.SavedLastBatch(like), like.GetTable()
 	}
 	if o.Peek > 0 {
 		if err := peek(&c, o.Peek); err != nil {

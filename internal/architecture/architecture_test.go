@@ -47,12 +47,12 @@ var offline = []string{
 // folders' affair.
 var formats = map[string][]string{
 	"internal/formats": {
-		"internal/formats", "internal/fitted", "master", "worker/formats", "worker/pipeline",
+		"internal/formats", "internal/fitted", "internal/tables", "master", "worker/formats", "worker/pipeline",
 		"worker/excluded", "worker/tables", "worker/apply", "cmd", "bench/layout",
 	},
 	"worker/formats": {"worker/formats", "worker/pipeline", "worker/excluded", "worker/tables", "worker/apply", "cmd"},
 	// fitted, encode: thrift alone
-	"internal/formats/parquet": {"internal/formats", "internal/fitted", "cmd/convert/encode", "worker/formats"},
+	"internal/formats/parquet": {"internal/formats", "internal/fitted", "internal/tables", "cmd/convert/encode", "worker/formats"},
 	"internal/formats/arrow":   {"internal/formats", "worker/formats"},
 	"worker/formats/parquet":   {"worker/formats"},
 	"worker/formats/arrow":     {"worker/formats"},

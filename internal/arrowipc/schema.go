@@ -42,7 +42,7 @@ func SchemaOf(t Table) (*arrow.Schema, error) {
 	}
 	le.PutUint32(b[message:], message-vtable)
 	le.PutUint32(b[message+4:], uint32(size+t.at-(message+4)))
-	b[message+8], b[message+10] = headerSchema, metadataV5
+	b[message+8], b[message+10] = SchemaHeader, metadataV5
 	return Schema(append(b, t.b...))
 }
 
@@ -68,7 +68,7 @@ func Schema(header []byte) (schema *arrow.Schema, err error) {
 // checkSchema refuses what arrow's reader would follow for ever, or make endless memory for: fields within themselves,
 // and vectors and strings that are longer than the message, or lie on each other.
 func checkSchema(header []byte) error {
-	schema, ok := Header(header, headerSchema)
+	schema, ok := Header(header, SchemaHeader)
 	if !ok || len(header) > MaxHeader {
 		return errSchema
 	}

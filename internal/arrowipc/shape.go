@@ -37,7 +37,7 @@ func EachShape(message []byte, each func(path []string, shape []int32)) {
 	if len(message) < 4 || len(message) > MaxHeader {
 		return
 	}
-	schema, ok := Header(message[4:], headerSchema)
+	schema, ok := Header(message[4:], SchemaHeader)
 	if !ok {
 		return
 	}

@@ -109,7 +109,7 @@ func TestHostileShapes(t *testing.T) {
 			fields = []arrow.Field{{Name: c.around, Type: arrow.StructOf(fields...)}}
 		}
 		b := schemaBytes(t, arrow.NewSchema(fields, nil))
-		schema, _ := Header(b, headerSchema)
+		schema, _ := Header(b, SchemaHeader)
 		of, i := schema, 1
 		if c.around != "" {
 			children, _ := schema.Tables(1)

@@ -7,7 +7,7 @@ import "encoding/binary"
 
 // Of Arrow's Message.fbs: the kinds of headers.
 const (
-	headerSchema    = 1
+	SchemaHeader    = 1
 	DictionaryBatch = 2
 	RecordBatch     = 3
 )

@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	arrowschema "github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/arrow"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/csv"
@@ -36,6 +39,9 @@ func All() []format.Format {
 	}
 	return all
 }
+
+// ColumnsOf are the columns that an Arrow file of a schema has.
+func ColumnsOf(s *arrowschema.Schema) (spec.Schema, error) { return arrow.Columns(s) }
 
 // kinds are the formats whose files are runs of records.
 func kinds() []records.Kind {

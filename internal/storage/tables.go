@@ -16,14 +16,15 @@ import (
 const Converting = "_penstock_converting"
 
 // tableError says that a directory is a table, of whose files only a log tells which count: those that were removed or
-// replaced lie there still.
-func tableError(kind, root, marker string) error {
-	return fmt.Errorf(
-		"%s is a table of %s (%s lies there), and may hold files whose rows were deleted or replaced: its log tells "+
-			"which, and "+
-			"cannot be read yet. Write the table's rows as Parquet files into another directory, or list the files of "+
-			"its present version one by one in dataset.uri",
-		root, kind, marker)
+// replaced lie there still. Prefix is that of its URIs; "": such tables cannot be read.
+func tableError(kind, prefix, root, marker string) error {
+	do := "name it as " + prefix + "+" + strings.TrimSuffix(root, "/")
+	if prefix == "" {
+		do = "its log cannot be read: write the table's rows as Parquet files into another directory, or list the " +
+			"files of its present version one by one in dataset.uri"
+	}
+	return fmt.Errorf("%s is a table of %s (%s lies there), and may hold files whose rows were deleted or replaced; %s",
+		root, kind, marker, do)
 }
 
 // tableOf returns an error if a URI below base, which ends in "/", is that of a table's own file or directory.
@@ -36,15 +37,15 @@ func tableOf(base, uri string) error {
 		}
 		switch {
 		case level == "_delta_log":
-			return tableError("Delta Lake", root, "_delta_log/")
+			return tableError("Delta Lake", "delta", root, "_delta_log/")
 		case level == Converting:
 			return fmt.Errorf("a conversion to %s is not finished (%s/ lies there): run the same `penstock convert` again, "+
 				"which ends it", root, Converting)
 		case level == ".hoodie":
-			return tableError("Hudi", root, ".hoodie/")
+			return tableError("Hudi", "", root, ".hoodie/")
 		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") &&
 			strings.ContainsAny(next[:1], "v0123456789"):
-			return tableError("Iceberg", root, "metadata/"+next)
+			return tableError("Iceberg", "", root, "metadata/"+next)
 		}
 	}
 	return nil

@@ -1,72 +1,154 @@
-// Package tables finds the files of tables: what a table's log or metadata says that one version of it consists of. A
-// folder beside this file has each kind of table. Masters list datasets through Tell, which hands URIs of no table on
-// to package storage. What a kind finds goes the way of any listing from there on: it is frozen, cut into blocks and
-// granted; workers see no tables, but files with constants, columns by id, and excluded rows.
-//
-// What logs and manifests say is not trusted: paths stay below the table's root, sizes and counts are bounded.
+// Package tables finds the files of datasets, of tables, too: what a table's log or metadata says that one version of
+// it consists of. Package table, below, has what kinds of tables share; a folder beside it has each kind. Masters and
+// commands list datasets through Tell, which hands what is no table on to package storage. What it finds goes the way
+// of any listing from there on: it is frozen, cut into blocks and granted. Workers see no tables, but files with
+// constants, columns by id, and excluded rows.
 package tables
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
-	"github.com/apache/arrow/go/v15/arrow"
-
-	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
-// Kind is a kind of table.
-type Kind struct {
-	// Name is that of messages: "Delta Lake".
-	Name string
-	// Prefix stands in front of the scheme of a table's URI, with a "+" behind it: "delta" of delta+s3://bucket/table.
-	Prefix string
-	// Open finds the files of a version of a table.
-	Open func(ctx context.Context, t *Table) (*Snapshot, error)
+// kinds are those that there are.
+func kinds() []table.Kind {
+	return []table.Kind{}
 }
 
-// Table is one that is to be opened.
+// Listing is what a dataset's URIs name.
+type Listing struct {
+	Files   []*pb.File
+	LeftOut storage.LeftOut
+	// Table is the version of the table that the dataset is; nil: it is none.
+	Table *Table
+}
+
+// Table is a version of a table that is a dataset.
 type Table struct {
-	Storage storage.Storage
-	Profile string
-	// Root is the URI of the table's folder, canonical, without a "/" at its end.
-	Root string
-	// Version is what stands behind the "@" of the URI: "v12", a time in RFC 3339, or what else the kind knows (a tag
-	// or a branch); "": the newest.
-	Version string
-	// Take is asked for memory that is not little.
-	Take func(bytes int64) error
+	*table.Snapshot
+	// URI is that of the dataset, with the version.
+	URI string
+	// Columns are those of the table.
+	Columns spec.Schema
 }
 
-// Snapshot is a version of a table.
-type Snapshot struct {
-	// Version names it, so that Open finds the same one again: "v12".
-	Version string
-	// Schema has the table's columns, by the types that their values have when the table is read. The metadata of a
-	// field, on any level, may have StoredName and FieldID.
-	Schema *arrow.Schema
-	// Partitions names columns that files have no values of: each has a constant of that name in each file.
-	Partitions []string
-	Files      []File
-	// Notes say what is worth knowing: "3 files have deleted rows".
-	Notes []string
+// Tell lists a dataset's files.
+func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
+	for i, uri := range of.GetUri() {
+		named, ok := spec.ParseTable(uri)
+		switch {
+		case !ok:
+			continue
+		case len(of.GetUri()) > 1:
+			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i, uri)
+		}
+		found, err := open(ctx, st, of.GetStorage(), named)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", uri, err)
+		}
+		return found, nil
+	}
+	files, left, err := storage.Tell(ctx, st, of)
+	return &Listing{Files: files, LeftOut: left}, err
 }
 
-// Keys of metadata of a Snapshot's fields.
-const (
-	// StoredName is the field's name in files, if that is another one.
-	StoredName = "stored_name"
-	// FieldID is the id that files give the field (Parquet's field_id). A file whose fields have ids is read by these.
-	FieldID = "field_id"
-)
-
-// File is a file of a table: its URI, size, constants and excluded rows. It has no ETag, as manifests have none.
-type File struct {
-	*pb.File
-	// Rows is how many there are, excluded ones, too; -1: the table does not say.
-	Rows int64
-	// Stats tells what the table knows of the values of a column, by its name, in all of the file; nil: nothing. Like
-	// the statistics of formats they are believed only as far as they do not contradict themselves.
-	Stats func(column string) (filter.Stats, bool)
+// open finds the files of a table.
+func open(ctx context.Context, st storage.Storage, profile string, named spec.TableURI) (*Listing, error) {
+	i := slices.IndexFunc(kinds(), func(k table.Kind) bool { return k.Prefix == named.Prefix })
+	if i < 0 {
+		return nil, fmt.Errorf("tables of %s cannot be read", named.Prefix)
+	}
+	root, err := storage.Canonical(named.Root)
+	if err != nil {
+		return nil, err
+	}
+	if storage.Fixed(root) != root {
+		return nil, errors.New("a table is one folder: its URI has no wildcards and no braces")
+	}
+	named.Root = strings.TrimRight(root, "/")
+	of := &table.Table{Storage: st, Profile: profile, Root: named.Root, Version: named.Version}
+	snapshot, err := kinds()[i].Open(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	if len(snapshot.Files) == 0 {
+		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
+	}
+	named.Version = snapshot.Version
+	t := &Table{Snapshot: snapshot, URI: named.String()}
+	if t.Columns, err = columns(snapshot); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(snapshot.Files, func(a, b table.File) int { return cmp.Compare(a.GetUri(), b.GetUri()) })
+	out := &Listing{Table: t, Files: make([]*pb.File, len(snapshot.Files))}
+	for i, f := range snapshot.Files {
+		if i > 0 && f.GetUri() == out.Files[i-1].GetUri() {
+			return nil, fmt.Errorf("its version %s names %s twice", snapshot.Version, f.GetUri())
+		}
+		if err := below(named.Root, f); err != nil {
+			return nil, err
+		}
+		f.Index, f.OfTable = uint32(i), true
+		out.Files[i] = f.File
+		if strings.HasPrefix(named.Root, file.Scheme) { // there it costs nothing, and is sooner
+			if out.Files[i], err = Identified(ctx, st, profile, f.File); err != nil {
+				return nil, err
+			}
+			snapshot.Files[i].File = out.Files[i]
+		}
+	}
+	if of, ok := st.(Checker); ok {
+		return out, of.Check(named.Root, toldBy(out.Files))
+	}
+	return out, nil
 }
+
+// Checker is a Storage that lets not everything be read.
+type Checker interface {
+	// Check refuses files of a table, by the URI of its folder.
+	Check(root string, files []*pb.File) error
+}
+
+// toldBy are files, and those that tell which of their rows are excluded.
+func toldBy(files []*pb.File) []*pb.File {
+	all := slices.Clone(files)
+	for _, f := range files {
+		for _, e := range f.GetExcluded() {
+			if e.GetUri() != "" {
+				all = append(all, &pb.File{Uri: e.GetUri(), Etag: e.GetEtag()})
+			}
+		}
+	}
+	return all
+}
+
+// below fails for a file that does not lie below a table's root, or whose excluded rows are told elsewhere.
+func below(root string, f table.File) error {
+	uris := []string{f.GetUri()}
+	for _, e := range f.GetExcluded() {
+		if e.GetUri() != "" {
+			uris = append(uris, e.GetUri())
+		}
+	}
+	for _, uri := range uris {
+		rest, ok := strings.CutPrefix(uri, root+"/")
+		if !ok || slices.ContainsFunc(strings.FieldsFunc(rest, isSeparator), isStep) {
+			return fmt.Errorf("it names %s, which does not lie below %s: nothing else is read", uri, root)
+		}
+	}
+	return nil
+}
+
+func isSeparator(r rune) bool { return r == '/' || r == '\\' }
+
+func isStep(level string) bool { return level == "." || level == ".." }

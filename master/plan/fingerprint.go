@@ -44,6 +44,7 @@ func numbersOf(f *pb.File) (name, content uint64) {
 	name = binary.LittleEndian.Uint64(h.Sum(nil)) % prime
 	writeUint(h, uint64(f.GetSize()))
 	writeText(h, f.GetEtag())
+	writeTold(h, f)
 	return name, binary.LittleEndian.Uint64(h.Sum(nil)) % prime
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -55,15 +57,30 @@ func Blocks(cfg Config, files []*pb.File, order []int) [][]int {
 	return blocks
 }
 
-// DatasetDigest names a listing: the SHA-256 over each file's URI, size and ETag, in the listing's order.
+// DatasetDigest names a listing: the SHA-256 over each file's URI, size and ETag, and over what a table says of it, in
+// the listing's order.
 func DatasetDigest(files []*pb.File) []byte {
 	h := sha256.New()
 	for _, f := range files {
 		writeText(h, f.GetUri())
 		writeUint(h, uint64(f.GetSize()))
 		writeText(h, f.GetEtag())
+		writeTold(h, f)
 	}
 	return h.Sum(nil)
+}
+
+// writeTold writes what a table says of a file, if there is something.
+func writeTold(w io.Writer, f *pb.File) {
+	if len(f.GetConstants()) == 0 && len(f.GetExcluded()) == 0 {
+		return
+	}
+	told, err := proto.MarshalOptions{Deterministic: true}.Marshal(
+		&pb.File{Constants: f.GetConstants(), Excluded: f.GetExcluded()})
+	if err != nil {
+		panic(err) // it came as bytes, or was checked to be text
+	}
+	writeText(w, string(told))
 }
 
 func writeText(w io.Writer, s string) {

@@ -279,7 +279,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Fingerprint: m.GetFingerprint(),
 		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()), Foresees: m.GetForesees(),
 		Remembers: m.GetRemembers(), LastBatch: m.GetLastBatch(), Code: m.GetCode(),
-		Indexes: BlockIndexesFromProto(m.GetIndexes()),
+		Indexes: BlockIndexesFromProto(m.GetIndexes()), Table: m.GetTable(),
 	}
 }
 
@@ -295,6 +295,6 @@ func (c Checkpoint) Proto() *pb.State {
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
 		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(), Foresees: c.Foresees, Remembers: c.Remembers,
-		LastBatch: c.LastBatch, Code: c.Code, Indexes: BlockIndexesProto(c.Indexes),
+		LastBatch: c.LastBatch, Code: c.Code, Indexes: BlockIndexesProto(c.Indexes), Table: c.Table,
 	}
 }

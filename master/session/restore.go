@@ -57,6 +57,7 @@ type Checkpoint struct {
 	// of earlier releases: Base has all of an epoch, and steps of it may come later
 	Foresees  bool
 	LastBatch pb.LastBatch // of its session
+	Table     string       // dataset.uri of its session, if that is a table
 	// Base has what ranks that left got of each closed epoch that the loop has not ended
 	Remembers bool
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.

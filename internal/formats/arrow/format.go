@@ -14,6 +14,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/arrowipc"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -79,6 +83,24 @@ func (Format) Describe(ctx context.Context, in *format.Input) (format.File, erro
 		return nil, err
 	}
 	return f, nil
+}
+
+// Columns are those that a file of a schema has.
+func Columns(of *arrow.Schema) (spec.Schema, error) {
+	var stream bytes.Buffer
+	if err := ipc.NewWriter(&stream, ipc.WithSchema(of)).Close(); err != nil {
+		return spec.Schema{}, err
+	}
+	const prefix = 8 // of a message: a marker, and its length
+	root, ok := arrowipc.Header(stream.Bytes()[prefix:], arrowipc.SchemaHeader)
+	if !ok {
+		return spec.Schema{}, errFields
+	}
+	l, err := layoutOf(of, root, true)
+	if err != nil {
+		return spec.Schema{}, err
+	}
+	return format.NewColumns(l.columns).Schema, nil
 }
 
 // footer reads a file's footer, a flatbuffer: it is in the tail, or another read brings it.
