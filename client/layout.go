@@ -17,8 +17,9 @@ import (
 
 // layout is how the columns of a session's record batches become tensors. All streams of a session have the same.
 type layout struct {
-	schema  *arrow.Schema
-	columns []column
+	schema   *arrow.Schema
+	columns  []column
+	excludes bool // the dataset has rows that its table has deleted
 }
 
 type role uint8
@@ -65,7 +66,11 @@ func layoutOf(program []byte) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseLayout(schema)
+	l, err := parseLayout(schema)
+	if err == nil {
+		l.excludes = p.GetExcludes()
+	}
+	return l, err
 }
 
 // parseLayout reads a stream's schema (docs: the wire tensor layout).

@@ -50,14 +50,14 @@ const (
 // consumes reports whether rows are consumed, for which the lease must hold.
 func (n next) consumes() bool { return n == nextPasses || n == nextBatch || n == nextBlank }
 
-// pacingOf is the one that a spec asks for.
-func pacingOf(s *pb.Spec, l *ledger) pacing {
+// pacingOf is the one that a spec asks for, of a dataset that may have excluded rows.
+func pacingOf(s *pb.Spec, excludes bool, l *ledger) pacing {
 	pad := s.GetLastBatch() == pb.LastBatch_PAD
 	switch {
 	case spec.Counted(s):
 		return counted{l, pad}
 	case pad:
-		return padded{free{l}, spec.RowsOfSpec(s) != spec.SameRows}
+		return padded{free{l}, excludes || spec.RowsOfSpec(s) != spec.SameRows}
 	}
 	return free{l}
 }

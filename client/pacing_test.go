@@ -23,9 +23,18 @@ func TestPacingOf(t *testing.T) {
 		{&pb.Spec{Order: pb.Order_DETERMINISTIC}, counted{ledger: l}},
 		{&pb.Spec{Order: pb.Order_DETERMINISTIC, LastBatch: pb.LastBatch_PAD}, counted{ledger: l, pad: true}},
 	} {
-		if got := pacingOf(c.spec, l); got != c.want {
+		if got := pacingOf(c.spec, false, l); got != c.want {
 			t.Errorf("%v has %T %+v, want %T %+v", c.spec, got, got, c.want, c.want)
 		}
+	}
+}
+
+// TestPacingOfExcludedRows holds that windows of tables may have fewer rows than their files.
+func TestPacingOfExcludedRows(t *testing.T) {
+	l := newLedger(holdings{})
+	got := pacingOf(&pb.Spec{LastBatch: pb.LastBatch_PAD}, true, l)
+	if want := (padded{free{l}, true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -37,7 +46,7 @@ func TestEachEndingHasItsPacing(t *testing.T) {
 		if of == pb.LastBatch_LAST_BATCH_UNSPECIFIED { // of sessions that an earlier release opened: uneven
 			continue
 		}
-		kind := fmt.Sprintf("%T", pacingOf(&pb.Spec{LastBatch: of}, l))
+		kind := fmt.Sprintf("%T", pacingOf(&pb.Spec{LastBatch: of}, false, l))
 		if other, taken := found[kind]; taken {
 			t.Errorf("%v and %v are both %s", of, other, kind)
 		}

@@ -60,7 +60,8 @@ func (t *terms) begin(l *ledger) error {
 	j := t.joined
 	*l = ledger{
 		steps:    steps{batch: t.batch, epochs: t.epochs, lanes: lanes},
-		holdings: holdings{streams: 1}, pacing: pacingOf(t.session.GetSpec(), l), epoch: j.GetClosedEpochs(),
+		holdings: holdings{streams: 1}, pacing: pacingOf(t.session.GetSpec(), t.layout.excludes, l),
+		epoch:    j.GetClosedEpochs(),
 		consumed: position.SetFromProto(j.GetConsumed()), alone: t.cfg.WorldSize == 1,
 	}
 	l.skips.consumed = position.TallyFromProto(j.GetConsumedSkips())

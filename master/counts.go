@@ -57,14 +57,14 @@ type count struct {
 	sent    map[string]time.Time // when workers had been sent the code
 }
 
-// fill sets the outputs of a block's windows, those that were counted before at once. It asks until it has them all,
-// unless workers go on refusing, or saying that data are bad.
-func (c *count) fill(ctx context.Context) error {
+// fill sets the outputs of windows of some of a block's shards, those that were counted before at once. It asks until
+// it has them all, unless workers go on refusing, or saying that data are bad.
+func (c *count) fill(ctx context.Context, shards []*pb.Shard) error {
 	return (&errand{
 		places: c.places, logger: c.logger.With("epoch", c.block.GetEpoch(), "block", c.block.GetIndex()),
 		lonely: "rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
 		again:  "workers cannot count the rows of all shards yet; asking again", refused: errCountRefused, from: c.from,
-	}).all(ctx, slices.DeleteFunc(slices.Clone(c.block.GetShards()), c.earlier.set))
+	}).all(ctx, slices.DeleteFunc(slices.Clone(shards), c.earlier.set))
 }
 
 // from has a worker count a shard.

@@ -221,6 +221,7 @@ func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
 		d.Table.Place(d.Program.GetSources())
 		d.Files, err = plan.PruneTable(d.Program, d.Table.Snapshot)
 		d.pruned = len(d.Table.Files) - len(d.Files)
+		d.Program.Excludes = slices.ContainsFunc(d.Files, func(f *pb.File) bool { return len(f.GetExcluded()) > 0 })
 	}
 	return err
 }

@@ -116,22 +116,28 @@ func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32, indexes st
 
 // countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
 func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error {
-	if spec.RowsOf(p.program) != spec.SameRows || p.session.GetSpec().GetOnError().GetSkipRows() > 0 {
-		text, err := spec.Marshal(p.program)
-		if err != nil {
-			return fmt.Errorf("master: %w", err)
-		}
-		return (&count{
-			counter: p.counts, session: p.session, code: p.code(), program: p.program, text: text, block: block,
-			earlier: p.earlier, logger: p.logger,
-		}).fill(ctx)
-	}
+	selects := spec.RowsOfLeft(p.program) != spec.SameRows || p.session.GetSpec().GetOnError().GetSkipRows() > 0
+	var unknown []*pb.Shard
 	for _, s := range block.GetShards() {
+		if selects || len(s.GetFile().GetExcluded()) > 0 {
+			unknown = append(unknown, s)
+			continue
+		}
 		for _, g := range s.GetExtents() {
 			g.Outputs = session.WindowRows(g)
 		}
 	}
-	return nil
+	if len(unknown) == 0 {
+		return nil
+	}
+	text, err := spec.Marshal(p.program)
+	if err != nil {
+		return fmt.Errorf("master: %w", err)
+	}
+	return (&count{
+		counter: p.counts, session: p.session, code: p.code(), program: p.program, text: text, block: block,
+		earlier: p.earlier, logger: p.logger,
+	}).fill(ctx, unknown)
 }
 
 // remember keeps what was counted of blocks, and the digests of their files' indexes.

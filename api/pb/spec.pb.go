@@ -533,7 +533,7 @@ type Excluded_Form int32
 
 const (
 	Excluded_FORM_UNSPECIFIED  Excluded_Form = 0
-	Excluded_DELTA_VECTOR      Excluded_Form = 1 // a deletion vector of Delta: of a file from its length on, of content without length and checksum
+	Excluded_DELTA_VECTOR      Excluded_Form = 1 // a deletion vector of Delta: of a file from its length to its checksum, of content without these
 	Excluded_ICEBERG_POSITIONS Excluded_Form = 2 // a file with columns file_path and pos
 	Excluded_ICEBERG_VECTOR    Excluded_Form = 3 // a blob deletion-vector-v1 of a Puffin file
 )
@@ -2308,14 +2308,16 @@ type Program struct {
 	Storage string                 `protobuf:"bytes,1,opt,name=storage,proto3" json:"storage,omitempty"`
 	Sources []*Source              `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
 	// The spec's filter; its columns are among the sources.
-	Filter        string    `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
-	Steps         []*Step   `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty"`
-	Outputs       []*Output `protobuf:"bytes,5,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	Seed          int64     `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
-	Shuffle       bool      `protobuf:"varint,7,opt,name=shuffle,proto3" json:"shuffle,omitempty"`
-	Provenance    bool      `protobuf:"varint,8,opt,name=provenance,proto3" json:"provenance,omitempty"`
-	Tables        []*Table  `protobuf:"bytes,9,rep,name=tables,proto3" json:"tables,omitempty"`  // that steps look values up in
-	Format        *Format   `protobuf:"bytes,10,opt,name=format,proto3" json:"format,omitempty"` // the dataset's
+	Filter     string    `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	Steps      []*Step   `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty"`
+	Outputs    []*Output `protobuf:"bytes,5,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	Seed       int64     `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
+	Shuffle    bool      `protobuf:"varint,7,opt,name=shuffle,proto3" json:"shuffle,omitempty"`
+	Provenance bool      `protobuf:"varint,8,opt,name=provenance,proto3" json:"provenance,omitempty"`
+	Tables     []*Table  `protobuf:"bytes,9,rep,name=tables,proto3" json:"tables,omitempty"`  // that steps look values up in
+	Format     *Format   `protobuf:"bytes,10,opt,name=format,proto3" json:"format,omitempty"` // the dataset's
+	// Some of the dataset's files have excluded rows: it is not known before they are read how many rows there are.
+	Excludes      bool `protobuf:"varint,11,opt,name=excludes,proto3" json:"excludes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2420,6 +2422,13 @@ func (x *Program) GetFormat() *Format {
 	return nil
 }
 
+func (x *Program) GetExcludes() bool {
+	if x != nil {
+		return x.Excludes
+	}
+	return false
+}
+
 // File is one file of a dataset as it was listed.
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2435,7 +2444,10 @@ type File struct {
 	// Its name tells no format, and a directory's listing met it: where it turns out to be of none, it is left out.
 	Unknown bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// Where in the URI those levels begin that the dataset's URI does not fix: partition keys are among these.
-	KeysAt        uint32 `protobuf:"varint,8,opt,name=keys_at,json=keysAt,proto3" json:"keys_at,omitempty"`
+	KeysAt uint32 `protobuf:"varint,8,opt,name=keys_at,json=keysAt,proto3" json:"keys_at,omitempty"`
+	// It is one of a table, which says what its path would say of others: keys in that are none, and a constant stands for
+	// a column of its name that the file has, too.
+	OfTable       bool `protobuf:"varint,9,opt,name=of_table,json=ofTable,proto3" json:"of_table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2526,6 +2538,13 @@ func (x *File) GetKeysAt() uint32 {
 	return 0
 }
 
+func (x *File) GetOfTable() bool {
+	if x != nil {
+		return x.OfTable
+	}
+	return false
+}
+
 // Constant is a column of a file that has one value.
 type Constant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2585,12 +2604,14 @@ type Excluded struct {
 	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"` // of the file that tells it; "": content does
 	Etag  string                 `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The part of that file; length 0: all of it.
-	Offset        int64         `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        int64         `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
-	Rows          int64         `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many; 0: unknown
-	Content       []byte        `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
-	Form          Excluded_Form `protobuf:"varint,7,opt,name=form,proto3,enum=penstock.v1.Excluded_Form" json:"form,omitempty"`
-	Size          int64         `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"` // of the file that tells it
+	Offset  int64         `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length  int64         `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
+	Rows    int64         `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"` // how many of the file these are; 0: unknown
+	Content []byte        `protobuf:"bytes,6,opt,name=content,proto3" json:"content,omitempty"`
+	Form    Excluded_Form `protobuf:"varint,7,opt,name=form,proto3,enum=penstock.v1.Excluded_Form" json:"form,omitempty"`
+	Size    int64         `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"` // of the file that tells it
+	// ICEBERG_POSITIONS: the file whose rows these are, as the table spells it; "": as its URI is.
+	Path          string `protobuf:"bytes,9,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2679,6 +2700,13 @@ func (x *Excluded) GetSize() int64 {
 		return x.Size
 	}
 	return 0
+}
+
+func (x *Excluded) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 // Table is a file beside the dataset, of which workers hold some columns in memory.
@@ -3407,7 +3435,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06height\x18\x02 \x01(\x05R\x06height\x12\x14\n" +
 	"\x05width\x18\x03 \x01(\x05R\x05width\x12\x18\n" +
 	"\ashorter\x18\x04 \x01(\x05R\ashorter\x12\x16\n" +
-	"\x06floats\x18\x05 \x01(\bR\x06floats\"\xe9\x02\n" +
+	"\x06floats\x18\x05 \x01(\bR\x06floats\"\x85\x03\n" +
 	"\aProgram\x12\x18\n" +
 	"\astorage\x18\x01 \x01(\tR\astorage\x12-\n" +
 	"\asources\x18\x02 \x03(\v2\x13.penstock.v1.SourceR\asources\x12\x16\n" +
@@ -3421,7 +3449,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"provenance\x12*\n" +
 	"\x06tables\x18\t \x03(\v2\x12.penstock.v1.TableR\x06tables\x12+\n" +
 	"\x06format\x18\n" +
-	" \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xf1\x01\n" +
+	" \x01(\v2\x13.penstock.v1.FormatR\x06format\x12\x1a\n" +
+	"\bexcludes\x18\v \x01(\bR\bexcludes\"\x8c\x02\n" +
 	"\x04File\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -3430,10 +3459,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\tconstants\x18\x05 \x03(\v2\x15.penstock.v1.ConstantR\tconstants\x121\n" +
 	"\bexcluded\x18\x06 \x03(\v2\x15.penstock.v1.ExcludedR\bexcluded\x12\x18\n" +
 	"\aunknown\x18\a \x01(\bR\aunknown\x12\x17\n" +
-	"\akeys_at\x18\b \x01(\rR\x06keysAt\"H\n" +
+	"\akeys_at\x18\b \x01(\rR\x06keysAt\x12\x19\n" +
+	"\bof_table\x18\t \x01(\bR\aofTable\"H\n" +
 	"\bConstant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"\xad\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value\"\xc1\x02\n" +
 	"\bExcluded\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x16\n" +
@@ -3442,7 +3472,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x18\n" +
 	"\acontent\x18\x06 \x01(\fR\acontent\x12.\n" +
 	"\x04form\x18\a \x01(\x0e2\x1a.penstock.v1.Excluded.FormR\x04form\x12\x12\n" +
-	"\x04size\x18\b \x01(\x03R\x04size\"Y\n" +
+	"\x04size\x18\b \x01(\x03R\x04size\x12\x12\n" +
+	"\x04path\x18\t \x01(\tR\x04path\"Y\n" +
 	"\x04Form\x12\x14\n" +
 	"\x10FORM_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDELTA_VECTOR\x10\x01\x12\x15\n" +

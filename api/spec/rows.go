@@ -17,8 +17,17 @@ const (
 	MoreRows              // none, one or many of each
 )
 
-// RowsOf says what a program's filter and steps make of the number of rows.
+// RowsOf says what a program makes of the number of rows of files: its filter, its steps, and tables that have deleted
+// some.
 func RowsOf(p *pb.Program) Rows {
+	if p.GetExcludes() {
+		return max(FewerRows, RowsOfLeft(p))
+	}
+	return RowsOfLeft(p)
+}
+
+// RowsOfLeft says what a program's filter and steps make of the rows that tables have not deleted.
+func RowsOfLeft(p *pb.Program) Rows {
 	rows := SameRows
 	if p.GetFilter() != "" {
 		rows = FewerRows

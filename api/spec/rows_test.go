@@ -22,6 +22,7 @@ func TestRowsOf(t *testing.T) {
 		{"nothing", nil, SameRows},
 		{"ops and functions that map", steps(op, function(0, 2), function(pb.FunctionKind_MAP, 1)), SameRows},
 		{"a filter", &pb.Program{Filter: "x > 1", Steps: []*pb.Step{op}}, FewerRows},
+		{"a table with deleted rows", &pb.Program{Excludes: true, Steps: []*pb.Step{op}}, FewerRows},
 		{"an op that selects rows", steps(op, sample, op), FewerRows},
 		{"a function that selects rows", steps(function(pb.FunctionKind_FILTER, 0), op), FewerRows},
 		{"a function that makes rows", steps(function(pb.FunctionKind_FLAT_MAP, 1), op), MoreRows},

@@ -154,9 +154,10 @@ type reading struct {
 	out    *expectedFile
 	at     place
 	hasher *Hasher
-	cells  []cell    // of each slot
-	inputs [][]*cell // of each step
-	fill   []filler  // of each source
+	cells  []cell         // of each slot
+	inputs [][]*cell      // of each step
+	fill   []filler       // of each source
+	gone   map[int64]bool // rows that are excluded
 }
 
 func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile) *reading {
@@ -183,7 +184,15 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 	if err != nil {
 		return err
 	}
+	if r.gone, err = r.in.excluded(ctx, r.source); err != nil {
+		return err
+	}
+	ofTable, _ := constants(r.source)
 	for i, s := range r.p.sources {
+		if v, ok := ofTable[s.name]; ok && s.column.key {
+			r.fill[i] = always(v)
+			continue
+		}
 		if v, ok := keyOf(r.source, s.name, s.column.typ.Kind); ok && s.column.key {
 			key, err := keyCell(v, s.column.typ.Kind)
 			if err != nil {
@@ -205,6 +214,10 @@ func (r *reading) next() error {
 		if err := r.fill[i](&r.cells[s.slot]); err != nil {
 			return fmt.Errorf("row %d: column %s: %w", r.at.row, s.column.name, err)
 		}
+	}
+	if r.gone[r.at.row] {
+		r.at.row++
+		return nil
 	}
 	if err := r.row(); err != nil {
 		return fmt.Errorf("row %d: %w", r.at.row, err)

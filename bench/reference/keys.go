@@ -14,12 +14,20 @@ import (
 
 // keysOf are the hive partition keys in a file's path, below what the dataset's URI fixes, with their values; "\x00"
 // stands for null.
-func keysOf(f *pb.File) map[string]string { return keysIn(f.GetUri()[f.GetKeysAt():]) }
+func keysOf(f *pb.File) map[string]string {
+	if f.GetOfTable() {
+		return nil
+	}
+	return keysIn(f.GetUri()[f.GetKeysAt():])
+}
 
 // keyOf is a key's value for a file: below what the dataset's URI fixes, or else above, where its kind fits.
 func keyOf(f *pb.File, name string, kind pb.Kind) (value string, ok bool) {
 	if value, ok = keysOf(f)[name]; ok {
 		return value, true
+	}
+	if f.GetOfTable() {
+		return "", false
 	}
 	if value, ok = keysIn(f.GetUri()[:f.GetKeysAt()])[name]; ok {
 		_, err := keyCell(value, kind)
@@ -52,6 +60,12 @@ var (
 // addKeys adds the partition keys that no file has as a column: int64 if all values are such, days if all are, else
 // text.
 func addKeys(columns map[string]column, files []*pb.File) {
+	for _, f := range files {
+		_, types := constants(f)
+		for name, t := range types {
+			columns[name] = column{name: name, typ: t, key: true}
+		}
+	}
 	values := map[string][]string{}
 	for _, f := range files {
 		for k, v := range keysOf(f) {

@@ -51,9 +51,9 @@ var offline = []string{
 var formats = map[string][]string{
 	"internal/formats": {
 		"internal/formats", "internal/fitted", "internal/tables", "master", "worker/formats", "worker/pipeline",
-		"worker/tables", "worker/apply", "cmd", "bench/layout",
+		"worker/excluded", "worker/tables", "worker/apply", "cmd", "bench/layout",
 	},
-	"worker/formats": {"worker/formats", "worker/pipeline", "worker/tables", "worker/apply", "cmd"},
+	"worker/formats": {"worker/formats", "worker/pipeline", "worker/excluded", "worker/tables", "worker/apply", "cmd"},
 	// fitted, encode: thrift alone
 	"internal/formats/parquet": {"internal/formats", "internal/fitted", "internal/tables", "cmd/convert/encode", "worker/formats"},
 	"internal/formats/arrow":   {"internal/formats", "worker/formats"},

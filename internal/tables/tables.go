@@ -99,7 +99,7 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		if err := below(named.Root, f); err != nil {
 			return nil, err
 		}
-		f.Index = uint32(i)
+		f.Index, f.OfTable = uint32(i), true
 		out.Files[i] = f.File
 		if strings.HasPrefix(named.Root, file.Scheme) { // there it costs nothing, and is sooner
 			if out.Files[i], err = Identified(ctx, st, profile, f.File); err != nil {

@@ -122,7 +122,11 @@ func Describe(
 		d.Columns = append(d.Columns, ColumnDescription{
 			Name: s.GetName(), Type: spec.TypeFromProto(s.GetType()).String(), Decoder: decoders[s.GetName()],
 		})
-		if s.GetPartition() {
+		switch {
+		case !s.GetPartition():
+		case slices.ContainsFunc(files, (*pb.File).GetOfTable):
+			d.Columns[len(d.Columns)-1].Decoder = "the table's"
+		default:
 			d.Columns[len(d.Columns)-1].Decoder = "the key in the path"
 		}
 	}
@@ -203,6 +207,9 @@ func (d *Description) WriteText(w io.Writer) error {
 				"files again: %s\n", c.UntrustedChunks, c.Untrusted)
 	}
 	terminal.Printf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
+	if c.ExcludedRows > 0 {
+		terminal.Printf(t, "deleted\t%d\trows by the table, which are not among them\n", c.ExcludedRows)
+	}
 	terminal.Printf(t, "shards\t%d\t\n", c.Shards)
 	if d.Resume != nil {
 		d.Resume.writeText(t)

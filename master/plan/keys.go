@@ -22,11 +22,14 @@ type Key struct {
 	File string // the first that has it
 }
 
-// Keys are those of a listing, by name.
+// Keys are those of a listing, by name. Paths of tables have none.
 func Keys(files []*pb.File) []Key {
 	found := map[string]*values{}
 	before := ""
 	for _, f := range files {
+		if f.GetOfTable() {
+			continue
+		}
 		dir := keyLevels(f)
 		dir = dir[:strings.LastIndexByte(dir, '/')+1]
 		if dir == before {
@@ -106,16 +109,17 @@ func date(text string) (int64, bool) {
 	return days, err == nil
 }
 
-// Constants returns a file with the values that keys of partitions have in its path, of the sources that are such. A
-// key that is missing below what the dataset's URI fixes is looked for above, where sessions may have it that an
-// earlier release opened.
+// Constants returns a file with the values that keys of partitions have in its path, of the sources that are such; one
+// of a table has those that the table says. A key that is missing below what the dataset's URI fixes is looked for
+// above, where sessions may have it that an earlier release opened.
 func Constants(f *pb.File, sources []*pb.Source) (*pb.File, error) {
 	isKey := (*pb.Source).GetPartition
-	if !slices.ContainsFunc(sources, isKey) {
+	if f.GetOfTable() || !slices.ContainsFunc(sources, isKey) {
 		return f, nil
 	}
 	keys, above := lastKeys(keyLevels(f)), lastKeys(f.GetUri()[:len(f.GetUri())-len(keyLevels(f))])
 	out := numbered(f, int(f.GetIndex()))
+	out.Constants = nil
 	for _, s := range sources {
 		if !isKey(s) {
 			continue

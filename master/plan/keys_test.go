@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -144,4 +146,36 @@ func TestKeysThatAreColumns(t *testing.T) {
 	absent.Default = &pb.Value{Kind: &pb.Value_Int{Int: 3}}
 	_, _, err = plan.Shards(plan.Config{}, program(absent), []plan.File{lacks}, 0)
 	check(t, err)
+}
+
+// TestFilesOfTables have what their table says, whatever their path or the file itself does.
+func TestFilesOfTables(t *testing.T) {
+	flag, day := source("label", pb.Kind_BOOL, false), source("day", pb.Kind_INT32, false)
+	flag.Partition, day.Partition = true, true
+	var files []*pb.File
+	for i, value := range []*pb.Value{{Kind: &pb.Value_Bool{Bool: true}}, {Kind: &pb.Value_Bool{}}, nil} {
+		files = append(files, &pb.File{
+			Uri: fmt.Sprintf("s3://b/day=x/label=7/%d", i), Index: uint32(i), OfTable: true,
+			Constants: []*pb.Constant{{Name: "label", Value: value}, {Name: "day"}},
+			Excluded:  []*pb.Excluded{{Rows: 4}, {Rows: 2}, {}},
+		})
+	}
+	if keys := plan.Keys(files); len(keys) > 0 {
+		t.Errorf("paths have the keys %v", keys)
+	}
+	chosen, err := plan.FilterFiles(files, "day == 'x'")
+	check(t, err)
+	p := program(flag, day, source("price", pb.Kind_FLOAT32, false))
+	p.Filter = "label == true"
+	kept, pruned, err := plan.Prune(p, chosen)
+	if err != nil || pruned != 2 || len(kept) != 1 || !proto.Equal(kept[0], files[0]) {
+		t.Fatalf("%d are pruned, and %v are kept, %v", pruned, kept, err)
+	}
+	of := makeFile(t, "file:///0", 1, schema(), uniform(10, 80)) // which has a column "label"
+	of.File = files[0]
+	p.Filter = ""
+	shards, counts, err := plan.Shards(plan.Config{}, p, []plan.File{of}, 0)
+	if err != nil || counts.Rows != 4 || counts.ExcludedRows != 6 || len(shards[0].GetFile().GetExcluded()) != 3 {
+		t.Errorf("%d rows, and %d are deleted, %v", counts.Rows, counts.ExcludedRows, err)
+	}
 }

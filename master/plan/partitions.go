@@ -84,11 +84,11 @@ func Known(files []*pb.File) []*pb.File {
 	return known
 }
 
-// numbered is a file at another place of a listing.
+// numbered is a file at another place of a listing. Constants are those of a table.
 func numbered(f *pb.File, index int) *pb.File {
 	return &pb.File{
 		Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Unknown: f.GetUnknown(), Index: uint32(index),
-		KeysAt: f.GetKeysAt(), Constants: f.GetConstants(), Excluded: f.GetExcluded(),
+		KeysAt: f.GetKeysAt(), OfTable: f.GetOfTable(), Constants: f.GetConstants(), Excluded: f.GetExcluded(),
 	}
 }
 

@@ -52,7 +52,7 @@ func (f File) bind(sources []*pb.Source) (format.Planned, error) {
 // column, so that it counts, and here its rows would be null.
 func (f File) keyOnly(b format.Planned, sources []*pb.Source) error {
 	keys := lastKeys(keyLevels(f.File))
-	if len(keys) == 0 {
+	if len(keys) == 0 || f.GetOfTable() {
 		return nil
 	}
 	for i, s := range sources {
@@ -79,6 +79,8 @@ type Counts struct {
 	// Extents, and their rows, that statistics show to hold no row that passes the filter.
 	PrunedExtents int64 `json:"pruned_row_groups"`
 	PrunedRows    int64 `json:"pruned_rows"`
+	// Rows of these extents that a table has deleted, as far as it says how many. They are not among Rows.
+	ExcludedRows int64 `json:"excluded_rows,omitempty"`
 	// Extents without rows.
 	EmptyExtents int64 `json:"empty_row_groups"`
 	// Column chunks of the filter whose statistics contradict themselves, so that they exclude nothing, and the first
@@ -96,6 +98,7 @@ func (c *Counts) Add(d Counts) {
 	c.Rows += d.Rows
 	c.PrunedExtents += d.PrunedExtents
 	c.PrunedRows += d.PrunedRows
+	c.ExcludedRows += d.ExcludedRows
 	c.EmptyExtents += d.EmptyExtents
 	c.UntrustedChunks += d.UntrustedChunks
 	c.Untrusted = cmp.Or(c.Untrusted, d.Untrusted)
@@ -221,7 +224,21 @@ func (p *planner) cut(f File, bound format.Planned, reads *Reads) ([]*pb.Shard, 
 		}
 	}
 	counts.Shards = int64(len(shards))
+	counts.exclude(f.File)
 	return shards, counts, nil
+}
+
+// exclude takes from a file's rows those that its table has deleted. Which extents these are of is not known: of those
+// that are kept there are taken to be no more than of others.
+func (c *Counts) exclude(f *pb.File) {
+	excluded, all := int64(0), c.Rows+c.PrunedRows
+	for _, e := range f.GetExcluded() {
+		excluded = min(all, excluded+max(0, min(all, e.GetRows())))
+	}
+	if all > 0 {
+		c.ExcludedRows = int64(float64(excluded) / float64(all) * float64(c.Rows))
+		c.Rows -= c.ExcludedRows
+	}
 }
 
 // Digest is that of the index of a file, or of what another one beside it says; nil: the file says all itself.

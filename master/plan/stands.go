@@ -11,6 +11,9 @@ import (
 func Stands(schema spec.Schema, program *pb.Program) map[string]string {
 	reads := map[string]bool{}
 	for _, s := range program.GetSources() {
+		if s.GetId() != 0 || len(s.GetStored()) > 0 { // files may call another column so
+			continue
+		}
 		reads[spec.ColumnName(s.GetPath(), s.GetField())] = true
 	}
 	stands := map[string]string{}

@@ -50,6 +50,9 @@ func (p *Pipeline) open(
 	if err := checkTicket(s.file, t); err != nil {
 		return nil, err
 	}
+	if err := s.exclude(ctx, store); err != nil {
+		return nil, err
+	}
 	if !batches && t.GetSkipRows() > 0 && formats.HasFaults(s.file.Format()) {
 		if s.program, err = selecting(whole, true); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrProgram, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/excluded"
 	"github.com/penstock-ml/penstock/worker/memory"
 	"github.com/penstock-ml/penstock/worker/tables"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -64,6 +65,7 @@ type Pipeline struct {
 	cfg      Config
 	memory   *memory.Budget
 	files    *formats.Cache // what they hold
+	excluded *excluded.Store
 	tables   *tables.Store
 	sessions sessions
 	engines  weakmap.Map[string, engine] // of programs, by kitKey
@@ -81,12 +83,13 @@ var ErrProgram = errors.New("this worker cannot run the program")
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
 	files := formats.NewCache(cfg.Memory / 8)
+	gone := excluded.New(files, cfg.Memory/16)
 	sides := tables.New(tables.Config{Storage: cfg.Storage, Files: files, Patience: cfg.Patience})
 	budget := memory.New(memory.Config{
-		Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: caches{files, sides},
+		Limit: cfg.Memory, Max: cfg.MaxMemory, Grown: cfg.Grown, Cache: caches{files, gone, sides},
 	})
 	sides.Use(budget)
-	return &Pipeline{cfg: cfg, memory: budget, files: files, tables: sides, sessions: newSessions()}
+	return &Pipeline{cfg: cfg, memory: budget, files: files, excluded: gone, tables: sides, sessions: newSessions()}
 }
 
 // limits are those of a stream that is opened now.

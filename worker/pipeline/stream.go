@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/excluded"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tables"
 	"github.com/penstock-ml/penstock/worker/tensor"
@@ -47,6 +48,7 @@ type job struct {
 	quota   *quota
 	stats   *stats // the session's
 
+	excluded  excluded.Set        // rows of the file that its table has deleted
 	functions transform.Functions // that the program may call; nil: none
 }
 

@@ -12,10 +12,11 @@ import (
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func checkTicket(f format.File, t *pb.Ticket) error {
 	uri, extents := t.GetFile().GetUri(), f.Extents()
-	if len(t.GetFile().GetExcluded()) > 0 {
-		return fmt.Errorf("%s: excluded rows of a table are not known to this version: %w", uri, ErrProgram)
-	}
 	_, byTicket := f.(format.Scanned)
+	if byTicket && len(t.GetFile().GetExcluded()) > 0 {
+		return fmt.Errorf("%s: its table has deleted rows of it, and a file of %s does not say which rows it has: %w",
+			uri, f.Format(), ErrProgram)
+	}
 	for _, g := range t.GetExtents() {
 		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
 			return fmt.Errorf("%s %s: the ticket has windows of %d rows; want 1 to %d: %w",

@@ -18,6 +18,7 @@ import (
 // windowScratch is memory that each window uses again.
 type windowScratch struct {
 	chosen []uint64
+	left   int // rows that are not excluded
 	order  []int32
 	places []int32       // of output rows, where these are shuffled behind functions
 	kept   []int32       // output rows, where some cannot be laid out
@@ -86,7 +87,8 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: c.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
 	c.bad.begin(int(c.ticket.GetSkipRows()), len(g.GetOutputs()) > 0)
-	if g.selection != nil && !g.selection.Wants(row/g.GetWindowRows()) {
+	if c.windows.left = c.notExcluded(w); c.windows.left == 0 ||
+		g.selection != nil && !g.selection.Wants(row/g.GetWindowRows()) {
 		w.Order = []int32{}
 		return w, c.decoder.Skip(n)
 	}
@@ -211,15 +213,18 @@ func (c *computer) transform(ctx context.Context, w *tensor.Window) error {
 // choose applies filter, sampling and, unless functions are called, shuffle; nil stands for all rows as they are.
 func (c *computer) choose(w *tensor.Window) ([]int32, error) {
 	rows := c.rows(w)
-	selects := c.filter != nil || c.chain.Selects() || len(c.bad.rows) > 0
+	fewer := c.windows.left < w.Rows
+	selects := c.filter != nil || c.chain.Selects() || len(c.bad.rows) > 0 || fewer
 	if !selects && (!c.program.GetShuffle() || c.chain.Calls()) {
 		return nil, nil
 	}
 	c.ops.begin()
 	scratch := &c.windows
-	scratch.chosen = vector.Grow(scratch.chosen, vector.Words(w.Rows))
-	for i := range scratch.chosen {
-		scratch.chosen[i] = ^uint64(0)
+	if !fewer { // else they were chosen before anything was decoded
+		scratch.chosen = vector.Grow(scratch.chosen, vector.Words(w.Rows))
+		for i := range scratch.chosen {
+			scratch.chosen[i] = ^uint64(0)
+		}
 	}
 	c.bad.clear(scratch.chosen, w.FirstRow)
 	if c.filter != nil {

@@ -13,6 +13,74 @@ import (
 type Columns struct {
 	Schema spec.Schema
 	byName map[string]int
+	byID   map[identity]int // nil: the file gives no ids
+}
+
+// identity is what a file calls a column that has an id: a map of maps is two, with their fields.
+type identity struct {
+	id    int32
+	field string
+}
+
+func identityOf(id int32, field []string) identity { return identity{id, strings.Join(field, ".")} }
+
+// several is the place of ids that several columns have.
+const several = -1
+
+// Identify says which id the file gives each column; 0: none.
+func (c *Columns) Identify(ids []int32) {
+	for i, id := range ids {
+		if id == 0 {
+			continue
+		}
+		if c.byID == nil {
+			c.byID = map[identity]int{}
+		}
+		key := identityOf(id, c.Schema.Columns[i].Field)
+		if _, double := c.byID[key]; double {
+			i = several
+		}
+		c.byID[key] = i
+	}
+}
+
+// StoredPath is where files have a source's column, unless they give it an id.
+func StoredPath(s *pb.Source) []string {
+	if len(s.GetStored()) > 0 {
+		return s.GetStored()
+	}
+	return s.GetPath()
+}
+
+// here is a source by the path of its column in this file, which tables may call otherwise. Where both have ids these
+// alone count: false is for a column that the file does not have.
+func (c *Columns) here(s *pb.Source) (*pb.Source, bool, error) {
+	if s.GetId() == 0 && len(s.GetStored()) == 0 {
+		return s, true, nil
+	}
+	path := StoredPath(s)
+	if s.GetId() != 0 && c.byID != nil {
+		i, ok := c.byID[identityOf(s.GetId(), s.GetField())]
+		switch {
+		case !ok:
+			return nil, false, nil
+		case i == several:
+			return nil, false, fmt.Errorf("several columns have its id, %d: the file is damaged", s.GetId())
+		}
+		path = c.Schema.Columns[i].Path
+	}
+	here := &pb.Source{Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField()}
+	return here, true, nil
+}
+
+// ColumnOf returns the index in Schema.Columns of the column that a source is in this file, unless that is nothing but
+// Nulls.
+func (c *Columns) ColumnOf(s *pb.Source) (int, bool) {
+	here, ok, err := c.here(s)
+	if err != nil || !ok {
+		return 0, false
+	}
+	return c.Column(spec.ColumnName(here.GetPath(), here.GetField()))
 }
 
 // NewColumns returns columns that can be found by name. Those that share one become unsupported for that.
@@ -73,7 +141,11 @@ func (a Access) Stored() bool { return a >= Plain }
 // Find says how a source is read, and gives the index of its column in the schema if values of it are stored. It fails
 // if the file has something else in its place. A list without a type may have fewer levels than are read: its elements,
 // which are all null, could be lists.
-func (c *Columns) Find(s *pb.Source) (Access, int, error) {
+func (c *Columns) Find(of *pb.Source) (Access, int, error) {
+	s, has, err := c.here(of)
+	if err != nil || !has {
+		return Absent, 0, err
+	}
 	name := spec.ColumnName(s.GetPath(), s.GetField())
 	i, ok := c.Column(name)
 	switch {

@@ -21,8 +21,8 @@ func Constants(listed *pb.File, sources []*pb.Source) ([]*pb.Source, error) {
 				continue
 			}
 			if !isOf(c.GetValue(), s.GetType()) {
-				return nil, fmt.Errorf("feature %s: the value %v of its path is not %s", s.GetName(), c.GetValue(),
-					spec.TypeFromProto(s.GetType()))
+				return nil, fmt.Errorf("feature %s: %v, which is its value in all rows, is not %s", s.GetName(),
+					c.GetValue(), spec.TypeFromProto(s.GetType()))
 			}
 			out[i] = &pb.Source{
 				Name: s.GetName(), Path: s.GetPath(), Type: s.GetType(), Meaning: s.GetMeaning(), Default: c.GetValue(),
@@ -33,16 +33,11 @@ func Constants(listed *pb.File, sources []*pb.Source) ([]*pb.Source, error) {
 	return out, nil
 }
 
-// isOf reports whether a value, or null, is one of the types that keys of partitions have.
+// isOf reports whether a value, or null, is a scalar of a type.
 func isOf(v *pb.Value, t *pb.Type) bool {
-	switch v.GetKind().(type) {
-	case nil:
+	if v.GetKind() == nil {
 		return true
-	case *pb.Value_Int:
-		return t.GetKind() == pb.Kind_INT64 && !t.GetList() ||
-			t.GetKind() == pb.Kind_INT32 && !t.GetList() && int64(int32(v.GetInt())) == v.GetInt()
-	case *pb.Value_Text:
-		return t.GetKind() == pb.Kind_BINARY && !t.GetList()
 	}
-	return false
+	_, ok := spec.ConvertScalar(v, t.GetKind())
+	return ok && !t.GetList()
 }

@@ -52,14 +52,14 @@ type Listed struct {
 }
 
 // Bind finds sources in a file as it was listed. Keys that its path lacks have their default. It fails if the file has
-// such a key as a column, too: sessions take it from one place.
+// such a key as a column, too, unless it is one of a table: sessions take it from one place.
 func Bind(listed *pb.File, f File, sources []*pb.Source) (*Listed, error) {
 	all, err := Constants(listed, sources)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range sources {
-		if s.GetPartition() && HasColumn(f.Columns().Schema, s.GetName()) {
+		if s.GetPartition() && !listed.GetOfTable() && HasColumn(f.Columns().Schema, s.GetName()) {
 			return nil, fmt.Errorf("feature %s: it is a column of this file, but of the files with which the session "+
 				"was opened a partition key of their paths: all files of a dataset have it as a column, or none",
 				s.GetName())

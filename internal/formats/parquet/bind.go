@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 )
 
@@ -87,7 +86,7 @@ func compareUses(a, b Use) int {
 
 // find is Columns.Find; a column whose key is missing is this process's fault.
 func (f *Footer) find(s *pb.Source) (format.Access, int, error) {
-	if i, ok := f.Column(spec.ColumnName(s.GetPath(), s.GetField())); ok {
+	if i, ok := f.ColumnOf(s); ok {
 		if err := f.Locked(i); err != nil {
 			return 0, 0, err
 		}

@@ -13,14 +13,15 @@ import (
 type place struct {
 	path     []string // all levels
 	feature  []string // without the inner levels of lists and maps
+	id       int32    // that the file gives the last level of feature; 0: none
 	def, rep int
 }
 
 // enter descends to child n, which is a level of the feature's path if named is set.
 func (p place) enter(n *node, named bool) place {
-	q := place{path: append(slices.Clip(p.path), n.name), feature: p.feature, def: p.def, rep: p.rep}
+	q := place{path: append(slices.Clip(p.path), n.name), feature: p.feature, id: p.id, def: p.def, rep: p.rep}
 	if named {
-		q.feature = append(slices.Clip(p.feature), n.name)
+		q.feature, q.id = append(slices.Clip(p.feature), n.name), n.id
 	}
 	if n.repetition != required {
 		q.def++
@@ -48,7 +49,8 @@ func (s span) leaves(c *spec.Column) iter.Seq[int] {
 // columnBuilder turns a schema into leaves and the columns that they make up.
 type columnBuilder struct {
 	columns []spec.Column
-	spans   []span // the leaves of each column
+	ids     []int32 // of each column
+	spans   []span  // the leaves of each column
 	leaves  []Leaf
 	types   []*node // the node of each leaf
 }
@@ -86,7 +88,7 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	logical.RowNullDef = p.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{
+	b.column(p, spec.Column{
 		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(),
 		Text: n.isText(), Date: n.isDate(), Clock: n.clock,
 	}, span{from, from + 1})
@@ -174,7 +176,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	copy(logical.Nested[:], levels)
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{
+	b.column(p, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
 		Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
@@ -184,7 +186,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 func (b *columnBuilder) unsupported(n *node, p place, reason string) {
 	from := len(b.leaves)
 	b.orphans(n, p)
-	b.column(p.feature, spec.Column{Unsupported: reason, Untyped: n.isUntyped()}, span{from, len(b.leaves)})
+	b.column(p, spec.Column{Unsupported: reason, Untyped: n.isUntyped()}, span{from, len(b.leaves)})
 }
 
 func (b *columnBuilder) orphans(n *node, p place) {
@@ -202,9 +204,9 @@ func (b *columnBuilder) leaf(n *node, p place, l Leaf) {
 	b.leaves, b.types = append(b.leaves, l), append(b.types, n)
 }
 
-func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
-	c.Name, c.Path = spec.ColumnName(path, c.Field), path
-	b.columns, b.spans = append(b.columns, c), append(b.spans, leaves)
+func (b *columnBuilder) column(at place, c spec.Column, leaves span) {
+	c.Name, c.Path = spec.ColumnName(at.feature, c.Field), at.feature
+	b.columns, b.ids, b.spans = append(b.columns, c), append(b.ids, at.id), append(b.spans, leaves)
 }
 
 // finish hands what was built to f. Columns that have a leaf for which blocked gives a reason, or share a name, become
@@ -218,6 +220,7 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 		}
 	}
 	f.Columns = format.NewColumns(b.columns)
+	f.Identify(b.ids)
 	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
 	for i := range b.columns {
 		for l := range b.spans[i].leaves(&b.columns[i]) {

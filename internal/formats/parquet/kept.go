@@ -43,12 +43,13 @@ func (w *want) leaves(b *columnBuilder, groups int) (slots []int32, kept int) {
 			slots[i] = 0
 		}
 	}
-	names := make(map[string]bool, len(w.sources))
+	names, ids := make(map[string]bool, len(w.sources)), map[int32]bool{}
 	for _, s := range w.sources {
-		names[spec.ColumnName(s.GetPath(), s.GetField())] = true
+		names[spec.ColumnName(format.StoredPath(s), s.GetField())] = true
+		ids[s.GetId()] = s.GetId() != 0
 	}
 	for i := range b.columns {
-		if !names[b.columns[i].Name] {
+		if !names[b.columns[i].Name] && !ids[b.ids[i]] {
 			continue
 		}
 		for leaf := range b.spans[i].leaves(&b.columns[i]) {
@@ -93,7 +94,7 @@ func (f *Footer) Knows(sources []*pb.Source) bool {
 		return true
 	}
 	for _, s := range sources {
-		if i, ok := f.Column(spec.ColumnName(s.GetPath(), s.GetField())); ok && !f.keeps(i) {
+		if i, ok := f.ColumnOf(s); ok && !f.keeps(i) {
 			return false
 		}
 	}

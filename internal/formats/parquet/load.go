@@ -96,7 +96,7 @@ func (p *parser) size(f *Footer) int64 {
 	n := int64(unsafe.Sizeof(*f)) + p.arena.total
 	for i := range f.Schema.Columns {
 		c := &f.Schema.Columns[i]
-		n += int64(unsafe.Sizeof(*c)+unsafe.Sizeof(span{})) + 48 // its place in byName
+		n += int64(unsafe.Sizeof(*c)+unsafe.Sizeof(span{})) + 2*48 // its places in maps
 		n += int64(len(c.Name)+len(c.Unsupported)+4*cap(c.Shape)) + stringsSize(c.Path)
 	}
 	for i := range f.Leaves {

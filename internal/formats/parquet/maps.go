@@ -30,14 +30,19 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 		b.side(v.node, v.at, row, v.levels...)
 		c := v.column(uint32(len(v.levels)))
 		c.Key, c.Field, c.UnsignedKeys = kind, v.field, keys.meaning() == format.Unsigned
-		b.column(p.feature, c, span{from, from + i + 2})
+		b.column(p, c, span{from, from + i + 2})
 	}
 	key := mapSide{node: keys}
-	b.column(append(slices.Clip(p.feature), "key"), key.column(1), span{from, from + 1})
+	b.column(p.side(keys, "key"), key.column(1), span{from, from + 1})
 	for i, v := range values {
-		path := slices.Concat(p.feature, []string{"value"}, v.field)
-		b.column(path, v.column(uint32(len(v.levels)+1)), span{from + i + 1, from + i + 2})
+		path := slices.Concat([]string{"value"}, v.field)
+		b.column(p.side(v.node, path...), v.column(uint32(len(v.levels)+1)), span{from + i + 1, from + i + 2})
 	}
+}
+
+// side is where a map's keys or values stand as a column of their own.
+func (p place) side(n *node, path ...string) place {
+	return place{feature: slices.Concat(p.feature, path), id: n.id}
 }
 
 // side adds the leaf of a map's keys or values, and returns its kind.

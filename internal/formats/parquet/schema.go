@@ -85,6 +85,7 @@ type node struct {
 	converted  converted
 	logical    logical
 	bits       int8   // of logicalInteger
+	id         int32  // that the file gives it; 0: none
 	clock      string // of logicalTimestamp: "UTC" or "local"
 	unit       int8   // of logicalTime and logicalTimestamp: the field of the union TimeUnit that is set
 	signed     bool
@@ -208,6 +209,8 @@ func readElement(r *thrift.Reader) (*node, error) {
 			scale = r.Int32()
 		case 8<<4 | thrift.I32:
 			precision = r.Int32()
+		case 9<<4 | thrift.I32:
+			n.id = r.Int32()
 		case 10<<4 | thrift.Struct:
 			n.readLogical(r)
 		default:
