@@ -58,9 +58,17 @@ func conversion64(s shape) func(dst []uint64, src []byte) {
 			}
 		}
 	case s.physical == footer.Int96 && s.micros:
-		return int96s(int96Micros)
+		return func(dst []uint64, src []byte) {
+			for i := range dst {
+				dst[i] = uint64(int96Micros(src[i*12:]))
+			}
+		}
 	case s.physical == footer.Int96:
-		return int96s(int96)
+		return func(dst []uint64, src []byte) {
+			for i := range dst {
+				dst[i] = uint64(int96(src[i*12:]))
+			}
+		}
 	}
 	return nil
 }
@@ -130,14 +138,6 @@ func cutting[T word](kind pb.Kind) func(dst []T, src []byte) {
 
 func (s shape) isHalf() bool {
 	return s.physical == footer.FixedLenByteArray && s.typeLength == 2 && s.logical.Float16
-}
-
-func int96s(value func(src []byte) int64) func(dst []uint64, src []byte) {
-	return func(dst []uint64, src []byte) {
-		for i := range dst {
-			dst[i] = uint64(value(src[i*12:]))
-		}
-	}
 }
 
 // unixEpoch is the Julian day on which 1970 begins.
