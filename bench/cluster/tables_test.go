@@ -371,6 +371,13 @@ func TestTablesMoveOn(t *testing.T) {
 			must(t, job.Close())
 			sameRows(t, "elsewhere", slices.Concat(first, rest), want)
 
+			other := tableSpec(t, spelled(l), layouts, "shuffle: true, batch_size: 4")
+			other.Dataset.Uri[0] = "delta+" + l.uri + "@v0"
+			_, err = openRank(t.Context(), after, id+"-other", other, states, 0)
+			if err == nil || !strings.Contains(err.Error(), "v1, now "+other.Dataset.Uri[0]) {
+				t.Errorf("at another version: %v", err)
+			}
+
 			got, err := readTable(t, after, id+"-newest", s)
 			must(t, err)
 			if len(got) != 1 {

@@ -43,6 +43,15 @@ type Table struct {
 	Columns spec.Schema
 }
 
+// Error is that of a table whose files cannot be told.
+type Error struct {
+	URI string
+	Err error
+}
+
+func (e *Error) Error() string { return e.URI + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
 // Tell lists a dataset's files.
 func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
 	for i, uri := range of.GetUri() {
@@ -55,7 +64,7 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", uri, err)
+			return nil, &Error{uri, err}
 		}
 		return found, nil
 	}
