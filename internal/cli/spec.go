@@ -29,11 +29,11 @@ func ReadSpec(path string) (*pb.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s:\n%w", path, err)
 	}
-	for _, uri := range spec.URIs(s) {
-		if *uri.At, err = absolute(*uri.At); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", path, uri.Field, err)
-		}
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("%s: find its relative paths: %w", path, err)
 	}
+	spec.ResolvePaths(s, here)
 	return s, nil
 }
 
@@ -56,15 +56,4 @@ func isSpec(path string) bool {
 func unreadable(err error) bool {
 	var problems spec.Problems
 	return errors.As(err, &problems) && problems[0].Path == ""
-}
-
-func absolute(uri string) (string, error) {
-	if strings.Contains(uri, "://") || filepath.IsAbs(uri) || uri == "" {
-		return uri, nil
-	}
-	clean, err := filepath.Abs(uri)
-	if err == nil && strings.HasSuffix(uri, "/") {
-		clean += "/" // says that it is a directory
-	}
-	return clean, err
 }
