@@ -180,6 +180,9 @@ func (s *service) differences(ctx context.Context, r *runner, from *pb.Spec, st 
 		}
 		return withDifferences("specs differ in: ", strings.Join(spec.Differing(then.GetSpec(), now.GetSpec()), ", "))
 	case string(st.GetDatasetDigest()) != string(here.GetDatasetDigest()):
+		if of := spec.TableOf(here.GetSpec()); of != "" && st.GetTable() != "" && st.GetTable() != of {
+			return fmt.Sprintf("tables differ: then %s, now %s", st.GetTable(), of)
+		}
 		files, err := r.planner.listed(ctx)
 		if err != nil {
 			r.logger.Warn("cannot say in which files a state differs", "error", err)

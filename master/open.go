@@ -429,6 +429,9 @@ func openError(err error) error {
 	if of, ok := errors.AsType[*formats.TableError](err); ok {
 		err = ofTable(of)
 	}
+	if of, ok := errors.AsType[*tables.Error](err); ok {
+		err = withStatusOf(of.Err, of.URI, err)
+	}
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
 		return own.GRPCStatus().Err()
 	}
@@ -442,10 +445,13 @@ func openError(err error) error {
 }
 
 // ofTable is an error about a file beside the dataset, with the status of its cause if that has one of its own.
-func ofTable(err *formats.TableError) error {
-	own, ok := err.Err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
+func ofTable(err *formats.TableError) error { return withStatusOf(err.Err, err.Path, err) }
+
+// withStatusOf is an error about something, with the status of its cause if that has one of its own.
+func withStatusOf(cause error, about string, err error) error {
+	own, ok := cause.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // what storage wraps is not for callers
 	if !ok {
 		return err
 	}
-	return status.Error(own.GRPCStatus().Code(), err.Path+": "+own.GRPCStatus().Message())
+	return status.Error(own.GRPCStatus().Code(), about+": "+own.GRPCStatus().Message())
 }

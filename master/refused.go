@@ -22,6 +22,9 @@ func (o *ticketOffice) refusals(streams []*pb.RefusedStream) []session.Refusal {
 		}
 		if r, ok := refusalIn(shards[at.Shard], at); ok {
 			r.Changed, r.Words = m.GetCause() == pb.RefusalCause_CHANGED, m.GetWords()
+			if r.Changed && shards[at.Shard].GetFile().GetOfTable() {
+				r.Words += " (files of a table vanish when it is vacuumed, or when its versions expire)"
+			}
 			out = append(out, r)
 		}
 	}

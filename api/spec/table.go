@@ -17,6 +17,9 @@ type TableURI struct {
 	Prefix  string // "delta"
 	Root    string // s3://bucket/table
 	Version string // "v12"; "": the newest
+	// Asked is what was asked for where that may name another version by now, such as a time: "2026-11-01" of
+	// delta+s3://bucket/table@2026-11-01=v12.
+	Asked string
 }
 
 // ParseTable takes the URI of a table apart, or reports that it is none. The version follows the last "@" of the last
@@ -28,6 +31,9 @@ func ParseTable(uri string) (TableURI, bool) {
 			if at := strings.LastIndexByte(root, '@'); at > strings.LastIndexByte(strings.TrimRight(root, "/"), '/') {
 				t.Root, t.Version = root[:at], root[at+1:]
 			}
+			if at := strings.LastIndexByte(t.Version, '='); at >= 0 {
+				t.Asked, t.Version = t.Version[:at], t.Version[at+1:]
+			}
 			return t, true
 		}
 	}
@@ -38,21 +44,39 @@ func ParseTable(uri string) (TableURI, bool) {
 func (t TableURI) String() string {
 	uri := t.Prefix + "+" + t.Root
 	if t.Version != "" || strings.Contains(path.Base(t.Root), "@") {
-		uri += "@" + t.Version
+		uri += "@"
 	}
-	return uri
+	if t.Asked != "" {
+		uri += t.Asked + "="
+	}
+	return uri + t.Version
+}
+
+// At is the URI of the version that was found by it.
+func (t TableURI) At(version string) TableURI {
+	if t.Version != version && t.Asked == "" {
+		t.Asked = t.Version
+	}
+	t.Version = version
+	return t
+}
+
+// same reports whether both name one table, however that is spelled.
+func (t TableURI) same(other TableURI) bool {
+	plain := func(root string) string { return strings.TrimRight(strings.TrimPrefix(root, "file://"), "/") }
+	return t.Prefix == other.Prefix && plain(t.Root) == plain(other.Root)
 }
 
 // AtVersion returns a spec that reads the version of a table that of, the URI of one, has, if it names the same table
-// without a version; else the spec itself.
+// without a version, or by what that was found by; else the spec itself.
 func AtVersion(s *pb.Spec, of string) *pb.Spec {
 	uris := s.GetDataset().GetUri()
 	known, ok := ParseTable(of)
 	if !ok || len(uris) != 1 {
 		return s
 	}
-	if named, ok := ParseTable(uris[0]); !ok || named.Version != "" || named.Prefix != known.Prefix ||
-		named.Root != known.Root {
+	named, ok := ParseTable(uris[0])
+	if !ok || !named.same(known) || named.Asked != "" || named.Version != "" && named.Version != known.Asked {
 		return s
 	}
 	s = proto.CloneOf(s)

@@ -1,22 +1,25 @@
 package spec
 
 import (
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
 func TestTableURIs(t *testing.T) {
 	for uri, want := range map[string]TableURI{
-		"delta+s3://bucket/table":             {"delta", "s3://bucket/table", ""},
-		"delta+s3://bucket/table@v12":         {"delta", "s3://bucket/table", "v12"},
-		"delta+data/table@2026-11-01T00:00Z":  {"delta", "data/table", "2026-11-01T00:00Z"},
-		"iceberg+gs://b/t@main":               {"iceberg", "gs://b/t", "main"},
-		"delta+s3://b/a@b@":                   {"delta", "s3://b/a@b", ""},
-		"delta+abfss://c@a.dfs.x.net/t":       {"delta", "abfss://c@a.dfs.x.net/t", ""},
-		"delta+hf://datasets/o/n@main/t":      {"delta", "hf://datasets/o/n@main/t", ""},
-		"delta+abfss://c@a.dfs.x.net/t/@v1":   {"delta", "abfss://c@a.dfs.x.net/t/", "v1"},
-		"delta+abfss://c@a.dfs.x.net/t/@v1/x": {"delta", "abfss://c@a.dfs.x.net/t/@v1/x", ""},
+		"delta+s3://bucket/table":             {Prefix: "delta", Root: "s3://bucket/table", Version: ""},
+		"delta+s3://bucket/table@v12":         {Prefix: "delta", Root: "s3://bucket/table", Version: "v12"},
+		"delta+data/table@2026-11-01T00:00Z":  {Prefix: "delta", Root: "data/table", Version: "2026-11-01T00:00Z"},
+		"iceberg+gs://b/t@main":               {Prefix: "iceberg", Root: "gs://b/t", Version: "main"},
+		"delta+s3://b/a@b@":                   {Prefix: "delta", Root: "s3://b/a@b", Version: ""},
+		"delta+abfss://c@a.dfs.x.net/t":       {Prefix: "delta", Root: "abfss://c@a.dfs.x.net/t", Version: ""},
+		"delta+hf://datasets/o/n@main/t":      {Prefix: "delta", Root: "hf://datasets/o/n@main/t", Version: ""},
+		"delta+abfss://c@a.dfs.x.net/t/@v1":   {Prefix: "delta", Root: "abfss://c@a.dfs.x.net/t/", Version: "v1"},
+		"delta+abfss://c@a.dfs.x.net/t/@v1/x": {Prefix: "delta", Root: "abfss://c@a.dfs.x.net/t/@v1/x", Version: ""},
 	} {
 		got, ok := ParseTable(uri)
 		if !ok || got != want {
@@ -44,21 +47,39 @@ func TestPathsOfTables(t *testing.T) {
 	}
 }
 
-func TestAtVersion(t *testing.T) {
-	for _, tc := range []struct{ uri, of, want string }{
-		{"delta+/t", "delta+/t@v3", "delta+/t@v3"},
-		{"delta+/t@v2", "delta+/t@v3", "delta+/t@v2"},
-		{"delta+/other", "delta+/t@v3", "delta+/other"},
-		{"iceberg+/t", "delta+/t@v3", "iceberg+/t"},
-		{"delta+/t", "", "delta+/t"},
-		{"/t", "delta+/t@v3", "/t"},
-	} {
-		s := &pb.Spec{Dataset: &pb.Dataset{Uri: []string{tc.uri}}}
-		if got := AtVersion(s, tc.of).GetDataset().GetUri()[0]; got != tc.want {
-			t.Errorf("%s like %s: %s, want %s", tc.uri, tc.of, got, tc.want)
+// TestTablesStayAtTheirVersion: what found a version names it from then on, however the table's folder is spelled, and
+// nothing else does.
+func TestTablesStayAtTheirVersion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		folder := rapid.SampledFrom([]string{"/data/t", "/data/a@b", "s3://bucket/t", "s3://bucket/day=3"}).Draw(t, "folder")
+		spell := func(label string) string {
+			root := folder
+			if strings.HasPrefix(root, "/") && rapid.Bool().Draw(t, label+" has a scheme") {
+				root = "file://" + root
+			}
+			return root + rapid.SampledFrom([]string{"", "/"}).Draw(t, label+" ends")
 		}
-		if s.GetDataset().GetUri()[0] != tc.uri {
-			t.Errorf("the spec that was given is another one")
+		asked := rapid.SampledFrom([]string{"", "2026-11-01T00:00Z", "main", "v3", "3"}).Draw(t, "asked")
+		first := TableURI{Prefix: "delta", Root: spell("first"), Version: asked}
+		found := first.At("v3")
+		if again, ok := ParseTable(found.String()); !ok || again != found || again.At("v3") != found {
+			t.Fatalf("%s becomes %s, which is read as %+v", first, found, again)
 		}
-	}
+		second := TableURI{Prefix: "delta", Root: spell("second"), Version: asked}
+		s := &pb.Spec{Dataset: &pb.Dataset{Uri: []string{second.String()}}}
+		if got := TableOf(AtVersion(s, found.String())); asked != "v3" && got != found.String() {
+			t.Errorf("%s is read as %s, not as %s", second, got, found)
+		}
+		other := rapid.SampledFrom([]TableURI{
+			{Prefix: "iceberg", Root: folder, Version: asked},
+			{Prefix: "delta", Root: folder + "2", Version: asked},
+			{Prefix: "delta", Root: folder, Version: "v4"},
+			{Prefix: "delta", Root: folder, Version: "2026-11-02"},
+			{Prefix: "delta", Root: folder, Version: "v4", Asked: "main"},
+		}).Draw(t, "other")
+		s.Dataset.Uri = []string{other.String()}
+		if got := AtVersion(s, found.String()); got != s {
+			t.Errorf("%s is read as %s", other, TableOf(got))
+		}
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/internal/terminal"
 )
 
@@ -118,10 +119,14 @@ type shower struct {
 
 func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 	d.indexes = beside.New(formats.NewRoom(footersAtOnce).Enter)
-	files, left, err := storage.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
+	found, err := tables.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
 	if err != nil {
 		return nil, err
 	}
+	if found.Table != nil {
+		return ofTable(found), nil
+	}
+	files, left := found.Files, found.LeftOut
 	listed := len(files)
 	if d.maxFiles > 0 {
 		files = files[:min(d.maxFiles, listed)]
@@ -160,6 +165,30 @@ func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 		out.Head = append(out.Head, rows...)
 	}
 	return out, nil
+}
+
+// ofTable is what a table says of itself. Its files are not looked at: some of their rows may be deleted, and their
+// columns may have other names.
+func ofTable(found *tables.Listing) *shown {
+	t := found.Table
+	out := &shown{URI: t.URI, Files: len(t.Files), Listed: len(t.Files), Head: []row{}, LeftOut: found.LeftOut}
+	for _, f := range t.Files {
+		out.Bytes += f.GetSize()
+		if f.Rows < 0 || out.Rows < 0 {
+			out.Rows = -1
+			continue
+		}
+		out.Rows += f.Rows
+		for _, e := range f.GetExcluded() {
+			out.Rows -= e.GetRows()
+		}
+	}
+	for _, c := range t.Columns.Columns {
+		column := describe(c, nil)
+		column.Nulls, column.Min, column.Max = nil, nil, nil
+		out.Columns = append(out.Columns, column)
+	}
+	return out
 }
 
 // looked is what is kept of a file that was looked at: its description may take much more.
@@ -218,10 +247,15 @@ func (s *shown) print(out io.Writer) error {
 	if s.Files < s.Listed {
 		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
 	}
-	terminal.Printf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows),
-		english.PluralWord(int(s.Rows), "row", ""),
-		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""),
-		humanize.IBytes(uint64(s.Bytes)))
+	in := english.Plural(s.Files, "file", "")
+	if s.extent != "" {
+		in += " and " + english.Plural(s.RowGroups, s.extent, "")
+	}
+	rows := "rows"
+	if s.Rows >= 0 {
+		rows = humanize.Comma(s.Rows) + " " + english.PluralWord(int(s.Rows), "row", "")
+	}
+	terminal.Printf(out, "%s: %s%s in %s, %s\n\n", s.URI, of, rows, in, humanize.IBytes(uint64(s.Bytes)))
 	t := terminal.Table(out)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tLAYOUTS\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {

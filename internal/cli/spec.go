@@ -31,7 +31,7 @@ func ReadSpec(path string) (*pb.Spec, error) {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("%s: paths begin at the working directory: %w", path, err)
+		return nil, fmt.Errorf("%s: find its relative paths: %w", path, err)
 	}
 	spec.ResolvePaths(s, here)
 	return s, nil

@@ -11,7 +11,7 @@ import (
 func TestReadSpecMakesPathsAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	text := "dataset: {uri: [data/, 'x/*.parquet', /abs/y, 's3://bucket/z/', 'file:///w/']}\n"
+	text := "dataset: {uri: [data/, 'x/*.parquet', /abs/y, 's3://bucket/z/', 'file:///w/', delta+t@v1]}\n"
 	if err := os.WriteFile("spec.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestReadSpecMakesPathsAbsolute(t *testing.T) {
 	}
 	want := []string{
 		filepath.Join(here, "data") + "/", filepath.Join(here, "x/*.parquet"), "/abs/y", "s3://bucket/z/",
-		"file:///w/",
+		"file:///w/", "delta+" + filepath.Join(here, "t") + "@v1",
 	}
 	if got := s.GetDataset().GetUri(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

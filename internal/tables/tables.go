@@ -40,11 +40,20 @@ type Listing struct {
 // Table is a version of a table that is a dataset.
 type Table struct {
 	*table.Snapshot
-	// URI is that of the dataset, with the version.
+	// URI is that of the dataset, as it was spelled, with the version.
 	URI string
 	// Columns are those of the table.
 	Columns spec.Schema
 }
+
+// Error is that of a table whose files cannot be told.
+type Error struct {
+	URI string
+	Err error
+}
+
+func (e *Error) Error() string { return e.URI + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
 
 // Tell lists a dataset's files.
 func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
@@ -58,7 +67,7 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", uri, err)
+			return nil, &Error{uri, err}
 		}
 		return found, nil
 	}
@@ -79,8 +88,8 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	if storage.Fixed(root) != root {
 		return nil, errors.New("a table is one folder: its URI has no wildcards and no braces")
 	}
-	named.Root = strings.TrimRight(root, "/")
-	of := &table.Table{Storage: st, Profile: profile, Root: named.Root, Version: named.Version, Take: within(maxBytes)}
+	root = strings.TrimRight(root, "/")
+	of := &table.Table{Storage: st, Profile: profile, Root: root, Version: named.Version, Take: within(maxBytes)}
 	snapshot, err := kinds()[i].Open(ctx, of)
 	if err != nil {
 		return nil, err
@@ -88,8 +97,7 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	if len(snapshot.Files) == 0 {
 		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
 	}
-	named.Version = snapshot.Version
-	t := &Table{Snapshot: snapshot, URI: named.String()}
+	t := &Table{Snapshot: snapshot, URI: named.At(snapshot.Version).String()}
 	if t.Columns, err = columns(snapshot); err != nil {
 		return nil, err
 	}
@@ -99,12 +107,12 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		if i > 0 && f.GetUri() == out.Files[i-1].GetUri() {
 			return nil, fmt.Errorf("its version %s names %s twice", snapshot.Version, f.GetUri())
 		}
-		if err := below(named.Root, f); err != nil {
+		if err := below(root, f); err != nil {
 			return nil, err
 		}
 		f.Index, f.OfTable = uint32(i), true
 		out.Files[i] = f.File
-		if strings.HasPrefix(named.Root, file.Scheme) { // there it costs nothing, and is sooner
+		if strings.HasPrefix(root, file.Scheme) { // there it costs nothing, and is sooner
 			if out.Files[i], err = Identified(ctx, st, profile, f.File); err != nil {
 				return nil, err
 			}
@@ -112,7 +120,7 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		}
 	}
 	if of, ok := st.(Checker); ok {
-		return out, of.Check(named.Root, toldBy(out.Files))
+		return out, of.Check(root, toldBy(out.Files))
 	}
 	return out, nil
 }

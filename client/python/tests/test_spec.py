@@ -201,6 +201,8 @@ def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert absolute("~/data/") == f"{tmp_path}/data/"
     assert absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
     assert absolute("s3://bucket/~/") == "s3://bucket/~/"
+    assert absolute("delta+~/clicks@v1") == f"delta+{tmp_path}/clicks@v1"
+    assert absolute("delta+s3://bucket/clicks") == "delta+s3://bucket/clicks"
 
 
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ func checkConstants(t *testing.T, s *table.Snapshot, want Version) {
 	for _, row := range want.Rows {
 		var values []string
 		for _, name := range s.Partitions {
-			values = append(values, textOf(valueOf(want.Columns[name], row[name])))
+			values = append(values, textOf(Value(want.Columns[name], row[name])))
 		}
 		expected[strings.Join(values, "|")]++
 	}
@@ -234,8 +234,8 @@ func textOf(v *pb.Value) string {
 	return "null"
 }
 
-// valueOf reads a value as expected.json has it; nil: null, or nothing that is compared here.
-func valueOf(kind string, v any) *pb.Value {
+// Value reads a value as expected.json has it; nil: null, or nothing that is compared here.
+func Value(kind string, v any) *pb.Value {
 	text := fmt.Sprint(v)
 	switch {
 	case v == nil:
@@ -273,7 +273,7 @@ func checkStats(t *testing.T, s *table.Snapshot, want Version) {
 			})
 		}
 		for _, row := range want.Rows {
-			v := valueOf(kind, row[column])
+			v := Value(kind, row[column])
 			if v == nil && row[column] != nil {
 				continue
 			}

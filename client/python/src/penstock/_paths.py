@@ -6,8 +6,14 @@ import os
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:
-    """A URI as it is, and a local path made absolute; a slash at its end stays, since it says that it is a folder."""
+    """A URI as it is, and a local path made absolute; a slash at its end stays, since it says that it is a folder.
+
+    The prefix of a table's folder, as of "delta+data/clicks", stays, too.
+    """
     text = os.fspath(uri)
+    for prefix in ("delta+", "iceberg+"):
+        if text.startswith(prefix):
+            return prefix + absolute(text.removeprefix(prefix))
     if not text or "://" in text:
         return text
     text = os.path.expanduser(text)  # noqa: PTH111  (Path drops the slash)
