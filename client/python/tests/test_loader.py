@@ -591,17 +591,13 @@ def test_paths_in_spec_files_begin_at_the_working_directory(
         iter(DataLoader(spec=file, master=shared_fleet.master))
 
 
-def test_tables_by_relative_paths(
-    shared_fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_by_relative_paths(shared_fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = Path(__file__).parents[3] / "internal/tables/delta/testdata/tables"
     name = "spark-dv-with-columnmapping"
     versions = json.loads((tables / name / "expected.json").read_text())
     want = sorted((row["part"], row["col1"]) for row in versions["versions"][versions["newest"]]["rows"])
     file = tmp_path / "spec.yaml"
-    file.write_text(
-        f"dataset: {{uri: delta+{name}}}\nfeatures: [{{dense: [part, col1]}}]\nbatch_size: 8\nepochs: 1\n"
-    )
+    file.write_text(f"dataset: {{uri: delta+{name}}}\nfeatures: [{{dense: [part, col1]}}]\nbatch_size: 8\nepochs: 1\n")
     monkeypatch.chdir(tables)
     loaders = [
         DataLoader(
