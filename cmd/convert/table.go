@@ -2,7 +2,6 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -26,10 +25,7 @@ func isTable(uri string) bool {
 
 // ofTable finds the files of the table that is the input.
 func (in *inputs) ofTable(ctx context.Context, o *Options) error {
-	if o.Format != nil {
-		return errors.New("a table says itself of which format its files are: leave --format out")
-	}
-	listed, err := tables.Tell(ctx, o.Store, &pb.Dataset{Uri: o.Inputs, Storage: o.Profile})
+	listed, err := tables.Tell(ctx, o.Store, &pb.Dataset{Uri: o.Inputs, Storage: o.Profile, Format: o.Format})
 	if err != nil {
 		return err
 	}

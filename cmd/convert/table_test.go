@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/tables/tabletest"
 )
 
@@ -63,6 +64,8 @@ func TestTablesRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		"is a dataset by itself":  {Inputs: []string{uri, uri}},
 		"--skip-rows":             {Inputs: []string{uri}, SkipRows: 1},
+		"leave the format out":    {Inputs: []string{uri}, Format: &pb.Format{Name: "jsonl"}},
+		"tables of iceberg":       {Inputs: []string{"iceberg+" + dir}},
 		"--delimiter is":          {Inputs: []string{uri}, Delimiter: ";"},
 		"name it as delta+":       {Inputs: []string{dir}},
 		"no column x; there are ": {Inputs: []string{uri}, Columns: []string{"x"}},
