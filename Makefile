@@ -4,7 +4,6 @@
 TOOLS := $(CURDIR)/.cache/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 export PENSTOCK_MINIO ?= $(TOOLS)/bin/minio
-export PENSTOCK_AZURITE ?= $(TOOLS)/bin/azurite-blob
 # Only the race detector needs cgo. Each other way of building compiles all dependencies once more.
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell go env GOFLAGS) -trimpath
@@ -14,6 +13,7 @@ PEERS := $(CURDIR)/.cache/peers
 MINIO         := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 FAKE_GCS      := github.com/fsouza/fake-gcs-server@v1.56.1
 AZURITE       := azurite@3.35.0
+VERSITYGW     := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 GOFUMPT       := mvdan.cc/gofumpt@v0.12.0
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROTOC_GO     := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
@@ -28,7 +28,7 @@ PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
-.PHONY: build image image-python test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
+.PHONY: build image image-python test test-kubernetes test-go test-python test-pythons test-torch test-v3 test-stores lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -56,7 +56,7 @@ MODEL     = $(shell go list ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
 LOOPS     = $(shell go list ./worker/formats/... ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.
-PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/az ./internal/storage/gs ./internal/storage/s3 ./master ./master/store/...)
+PROCESSES = $(shell go list ./bench/chaos ./bench/cluster ./bench/scale ./client/conformance ./internal/storage/gs ./internal/storage/s3 ./master ./master/store/...)
 
 test-go: tools python ## the product, with the race detector where there are goroutines
 	@export PATH="$(CURDIR)/.venv/bin:$$PATH"; \
@@ -66,6 +66,10 @@ test-go: tools python ## the product, with the race detector where there are gor
 	go test -timeout 20m $(filter-out $(PROCESSES),$(RACELESS)) && \
 	go test -timeout 20m $(MODEL) -rapid.checks=25 && \
 	go test -timeout 20m -gcflags=-d=checkptr $(LOOPS)
+
+test-stores: $(TOOLS)/bin/minio $(TOOLS)/bin/azurite-blob $(TOOLS)/bin/versitygw ## the stores that more servers stand in for
+	PENSTOCK_AZURITE=$(TOOLS)/bin/azurite-blob PENSTOCK_VERSITYGW=$(TOOLS)/bin/versitygw \
+		go test -count=1 ./internal/storage/az ./internal/storage/s3
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
@@ -168,12 +172,14 @@ proto: tools      ## regenerate api/pb
 proto-check: proto ## the committed generated code is up to date
 	git diff --exit-code -- api/pb
 
-tools: $(TOOLS)/bin/minio $(TOOLS)/bin/fake-gcs-server $(TOOLS)/bin/azurite-blob $(TOOLS)/bin/gofumpt $(TOOLS)/bin/gotestsum $(TOOLS)/bin/golangci-lint $(TOOLS)/bin/protoc-gen-go $(TOOLS)/bin/protoc-gen-go-grpc
+tools: $(TOOLS)/bin/minio $(TOOLS)/bin/fake-gcs-server $(TOOLS)/bin/gofumpt $(TOOLS)/bin/gotestsum $(TOOLS)/bin/golangci-lint $(TOOLS)/bin/protoc-gen-go $(TOOLS)/bin/protoc-gen-go-grpc
 
 $(TOOLS)/bin/minio:
 	GOBIN=$(TOOLS)/bin go install $(MINIO)
 $(TOOLS)/bin/fake-gcs-server:
 	GOBIN=$(TOOLS)/bin go install $(FAKE_GCS)
+$(TOOLS)/bin/versitygw:
+	GOBIN=$(TOOLS)/bin go install $(VERSITYGW)
 $(TOOLS)/bin/azurite-blob:
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(TOOLS)/azurite $(AZURITE)
 	ln -sfn ../azurite/node_modules/.bin/azurite-blob $@

@@ -148,6 +148,9 @@ type Column struct {
 	// Meaning says what integers of this column stand for, where that is more than numbers: "timestamp[ms]",
 	// "time[us]", "uint64". Files that differ in it do not go together.
 	Meaning string
+	// Int96 is set for a column of Parquet's old timestamps of 96 bits. They go as nanoseconds, and are read as
+	// microseconds where a source means these: what wrote them most often, Spark, has no finer ones.
+	Int96 bool
 	// Text is set for a column whose byte strings the file says are text. Files that differ in it have bytes.
 	Text bool
 	// Date is set for a column whose integers are days since 1970. Files that differ in it do not go together.

@@ -12,6 +12,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -81,7 +84,7 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		return nil, errors.New("a table is one folder: its URI has no wildcards and no braces")
 	}
 	named.Root = strings.TrimRight(root, "/")
-	of := &table.Table{Storage: st, Profile: profile, Root: named.Root, Version: named.Version}
+	of := &table.Table{Storage: st, Profile: profile, Root: named.Root, Version: named.Version, Take: within(maxBytes)}
 	snapshot, err := kinds()[i].Open(ctx, of)
 	if err != nil {
 		return nil, err
@@ -135,6 +138,21 @@ func toldBy(files []*pb.File) []*pb.File {
 		}
 	}
 	return all
+}
+
+// maxBytes bounds the memory that opening a table may take: that of some million files.
+const maxBytes = 4 << 30
+
+// within gives so many bytes, and then refuses. It may be called by several goroutines at once.
+func within(most int64) func(bytes int64) error {
+	var taken atomic.Int64
+	return func(bytes int64) error {
+		if taken.Add(bytes) > most {
+			return fmt.Errorf("what its log or metadata says takes more than %s of memory: have the table compacted, "+
+				"and a checkpoint written, by what writes it", humanize.IBytes(uint64(most)))
+		}
+		return nil
+	}
 }
 
 // below fails for a file that does not lie below a table's root, or whose excluded rows are told elsewhere.

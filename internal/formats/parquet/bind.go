@@ -21,8 +21,9 @@ type Bound struct {
 
 // Use is a leaf column and the kind that its values are made.
 type Use struct {
-	Leaf int
-	Kind pb.Kind
+	Leaf   int
+	Kind   pb.Kind
+	Micros bool // timestamps of 96 bits are made microseconds, not nanoseconds
 }
 
 // Binding is the access to a source; Key and Value number Bound.Uses.
@@ -49,10 +50,10 @@ func (f *Footer) Bind(sources []*pb.Source) (*Bound, error) {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
 		from, to := f.LeavesOf(column)
-		values[i] = Use{to - 1, s.GetType().GetKind()}
+		values[i] = f.use(to-1, s)
 		b.Uses = append(b.Uses, values[i])
 		if how == format.MapKey {
-			keys[i] = Use{from, f.Leaves[from].Kind}
+			keys[i] = Use{Leaf: from, Kind: f.Leaves[from].Kind}
 			b.Uses = append(b.Uses, keys[i])
 		}
 		for leaf := range f.leaves(column) {
@@ -77,9 +78,21 @@ func (f *Footer) Bind(sources []*pb.Source) (*Bound, error) {
 	return b, nil
 }
 
+// use is how the values of a source are made of a leaf's.
+func (f *Footer) use(leaf int, s *pb.Source) Use {
+	return Use{
+		leaf, s.GetType().GetKind(), f.Leaves[leaf].Physical == Int96 && s.GetMeaning() == format.Microseconds,
+	}
+}
+
 func compareUses(a, b Use) int {
-	if a.Leaf != b.Leaf {
+	switch {
+	case a.Leaf != b.Leaf:
 		return a.Leaf - b.Leaf
+	case a.Micros != b.Micros && b.Micros:
+		return -1
+	case a.Micros != b.Micros:
+		return 1
 	}
 	return int(a.Kind - b.Kind)
 }

@@ -90,7 +90,7 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p, spec.Column{
 		Type: spec.Type{Kind: kind}, Own: n.own(), Meaning: n.meaning(),
-		Text: n.isText(), Date: n.isDate(), Clock: n.clock,
+		Int96: n.physical == Int96, Text: n.isText(), Date: n.isDate(), Clock: n.clock,
 	}, span{from, from + 1})
 }
 
@@ -178,7 +178,7 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
-		Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason, Untyped: n.isUntyped(),
+		Int96: n.physical == Int96, Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason, Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 

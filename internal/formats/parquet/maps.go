@@ -71,7 +71,7 @@ func (s *mapSide) column(lists uint32) spec.Column {
 	}
 	return spec.Column{
 		Type: t, Own: s.node.own(), Meaning: s.node.meaning(), Text: s.node.isText(), Date: s.node.isDate(),
-		Clock: s.node.clock,
+		Clock: s.node.clock, Int96: s.node.physical == Int96,
 	}
 }
 

@@ -29,21 +29,10 @@ type Azurite struct {
 	client http.Client
 }
 
-// StartAzurite starts an empty Azurite server on a free port of the loopback interface. The program is
-// $PENSTOCK_AZURITE or azurite-blob on the PATH; without one the test is skipped, or fails if CI=true.
+// StartAzurite starts an empty Azurite server on a free port of the loopback interface: that of `make test-stores`.
 func StartAzurite(t testing.TB) *Azurite {
 	t.Helper()
-	program := os.Getenv("PENSTOCK_AZURITE")
-	if program == "" {
-		var err error
-		if program, err = exec.LookPath("azurite-blob"); err != nil {
-			const reason = "no Azurite server: set PENSTOCK_AZURITE or `npm install -g azurite@3.35.0`"
-			if os.Getenv("CI") == "true" {
-				t.Fatal(reason)
-			}
-			t.Skip(reason)
-		}
-	}
+	program := chosen(t, "PENSTOCK_AZURITE")
 	var err error
 	for range 3 { // another process may take the port first
 		var a *Azurite

@@ -36,15 +36,11 @@ func StartMinIO(t testing.TB) *MinIO {
 		})
 }
 
-// StartVersityGW starts a versitygw server with an empty disk, to be used as a MinIO server is. The binary is
-// $PENSTOCK_VERSITYGW; without one the test is skipped: it takes long to build.
+// StartVersityGW starts a versitygw server with an empty disk, to be used as a MinIO server is: that of
+// `make test-stores`.
 func StartVersityGW(t testing.TB) *MinIO {
 	t.Helper()
-	binary := os.Getenv("PENSTOCK_VERSITYGW")
-	if binary == "" {
-		t.Skip("no versitygw server: set PENSTOCK_VERSITYGW after `go install " +
-			"github.com/versity/versitygw/cmd/versitygw@v1.8.0`")
-	}
+	binary := chosen(t, "PENSTOCK_VERSITYGW")
 	return startS3(t, "/", http.StatusForbidden, // to who signs nothing
 		func(ctx context.Context, m *MinIO, address string) *exec.Cmd {
 			return exec.CommandContext(ctx, binary, //nolint:gosec // whoever runs the tests names it

@@ -38,6 +38,17 @@ func find(t testing.TB, program, variable, module string) string {
 	return ""
 }
 
+// chosen is the program that a variable names, as that of a server which takes long to install. Without it the test is
+// skipped, on whatever machine.
+func chosen(t testing.TB, variable string) string {
+	t.Helper()
+	program := os.Getenv(variable)
+	if program == "" {
+		t.Skipf("%s names no server; `make test-stores` sets it", variable)
+	}
+	return program
+}
+
 // answers reports whether a URL is answered by a status.
 func answers(c *http.Client, url string, status int) func(context.Context) bool {
 	return func(ctx context.Context) bool {

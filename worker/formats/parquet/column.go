@@ -19,13 +19,15 @@ type shape struct {
 	logical        footer.Logical
 	read           pb.Kind // what the leaf's values are read as
 	kind           pb.Kind // what they are widened to
+	micros         bool    // timestamps of 96 bits are made microseconds, not nanoseconds
 	untyped        bool    // the leaf has no value, and so no type
 }
 
-func shapeOf(l *footer.Leaf, kind pb.Kind) shape {
+func shapeOf(l *footer.Leaf, use footer.Use) shape {
+	kind := use.Kind
 	s := shape{
 		physical: l.Physical, typeLength: l.TypeLength, maxDef: l.MaxDef, maxRep: l.MaxRep,
-		logical: l.Logical, read: l.Kind, kind: kind,
+		logical: l.Logical, read: l.Kind, kind: kind, micros: use.Micros,
 	}
 	if s.untyped = l.Kind == pb.Kind_KIND_UNSPECIFIED; s.untyped {
 		s.physical, s.read = physicalOf(kind), kind

@@ -135,7 +135,7 @@ func (d *Decoder) bind(b *footer.Bound) (err error) {
 	d.bound, d.bindings, d.columns = nil, nil, make([]*column, len(b.Uses))
 	for i, use := range b.Uses {
 		leaf := &b.Leaves[use.Leaf]
-		if d.columns[i], err = newColumn(shapeOf(leaf, use.Kind), &d.codecs, &d.memory); err != nil {
+		if d.columns[i], err = newColumn(shapeOf(leaf, use), &d.codecs, &d.memory); err != nil {
 			return fmt.Errorf("column %s: %w", nameOf(leaf), err)
 		}
 		d.columns[i].name = nameOf(leaf)
@@ -155,7 +155,7 @@ func (d *Decoder) rebind(b *footer.Bound) bool {
 		return false
 	}
 	for i, use := range b.Uses {
-		if shapeOf(&b.Leaves[use.Leaf], use.Kind) != d.columns[i].shape {
+		if shapeOf(&b.Leaves[use.Leaf], use) != d.columns[i].shape {
 			return false
 		}
 	}

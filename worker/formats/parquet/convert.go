@@ -57,6 +57,12 @@ func conversion64(s shape) func(dst []uint64, src []byte) {
 				dst[i] = uint64(int32(binary.LittleEndian.Uint32(src[i*4:])))
 			}
 		}
+	case s.physical == footer.Int96 && s.micros:
+		return func(dst []uint64, src []byte) {
+			for i := range dst {
+				dst[i] = uint64(int96Micros(src[i*12:]))
+			}
+		}
 	case s.physical == footer.Int96:
 		return func(dst []uint64, src []byte) {
 			for i := range dst {
@@ -134,10 +140,28 @@ func (s shape) isHalf() bool {
 	return s.physical == footer.FixedLenByteArray && s.typeLength == 2 && s.logical.Float16
 }
 
+// unixEpoch is the Julian day on which 1970 begins.
+const unixEpoch = 2440588
+
+// int96Micros makes microseconds since 1970 of them. It leaves finer parts out, and does not wrap around.
+func int96Micros(src []byte) int64 {
+	const microsPerDay = 24 * 60 * 60 * 1e6
+	nanos, day := int64(binary.LittleEndian.Uint64(src)), int64(binary.LittleEndian.Uint32(src[8:]))
+	return (day-unixEpoch)*microsPerDay + floorDiv(nanos, 1000)
+}
+
+// floorDiv rounds to the number below: some writers have negative nanoseconds of the day.
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return -((-a + b - 1) / b)
+	}
+	return a / b
+}
+
 // int96 makes nanoseconds since 1970 of nanoseconds of the day and a Julian day. It wraps around outside of the
 // years 1677 to 2262.
 func int96(src []byte) int64 {
-	const unixEpoch, nanosPerDay = 2440588, 24 * 60 * 60 * 1e9
+	const nanosPerDay = 24 * 60 * 60 * 1e9
 	nanos, day := binary.LittleEndian.Uint64(src), int64(binary.LittleEndian.Uint32(src[8:]))
 	return (day-unixEpoch)*nanosPerDay + int64(nanos)
 }
