@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
 )
 
 // Interpreter says what rows a spec should deliver.
@@ -27,11 +28,11 @@ type Interpreter struct {
 // are looked up in the columns of all files.
 func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interpreter, error) {
 	in := &Interpreter{spec: spec, store: store}
-	listed, _, err := storage.Tell(ctx, store, spec.GetDataset())
+	listed, err := tables.Tell(ctx, store, spec.GetDataset())
 	if err != nil {
 		return nil, fmt.Errorf("reference: list the dataset: %w", err)
 	}
-	if in.files, err = partitions(listed, spec.GetDataset().GetPartitions()); err != nil {
+	if in.files, err = partitions(listed.Files, spec.GetDataset().GetPartitions()); err != nil {
 		return nil, fmt.Errorf("reference: dataset.partitions: %w", err)
 	}
 	if err := in.leaveOut(ctx); err != nil {

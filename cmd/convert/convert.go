@@ -346,6 +346,12 @@ func result(ctx context.Context, o Options, l *layout, out output, notes []strin
 }
 
 func openSource(ctx context.Context, o Options, in *inputs) (source, error) {
+	if in.table != nil {
+		if err := o.noSkips("tables", in.table.URI); err != nil {
+			return nil, err
+		}
+		return openDecoded(ctx, o, in)
+	}
 	first := o.kindOf(in.files[0].GetUri())
 	for i, f := range in.files {
 		if other := o.kindOf(f.GetUri()); other != first {

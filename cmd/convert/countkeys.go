@@ -92,7 +92,7 @@ func (c *keyCount) sorted() []countedKey {
 
 // countKeys counts the keys of maps in all inputs, and the rows. Of Parquet files it reads nothing else.
 func countKeys(ctx context.Context, o Options, in *inputs, counts []*keyCount) (rows int64, err error) {
-	if storage.FormatOf(in.files[0].GetUri()) != "Parquet" {
+	if in.table != nil || storage.FormatOf(in.files[0].GetUri()) != "Parquet" {
 		return countRecords(ctx, o, in, counts)
 	}
 	done := int64(0)

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/excluded"
 	decoders "github.com/penstock-ml/penstock/worker/formats"
 	"github.com/penstock-ml/penstock/worker/formats/decode"
 )
@@ -29,6 +30,11 @@ type decoded struct {
 	format  string // of all files
 	sources []*pb.Source
 	decoder decoders.Decoder
+	keys    decoders.Constants // columns that files have one value of
+
+	vectors  *excluded.Store // of rows that tables have deleted
+	excluded excluded.Set    // of the file
+	chosen   []uint64        // rows of a window that are not excluded
 
 	opened  int          // files so far
 	parts   nextPart     // of the file
@@ -52,7 +58,7 @@ type decoded struct {
 // filePart is an extent of a file.
 type filePart struct {
 	format.Extent
-	bound   format.Bound
+	bound   *format.Listed
 	index   int
 	scanned bool
 }
@@ -78,21 +84,29 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 		columnsOf: columnsOf{hexColumns: o.Hex}, in: in, how: o.Format, cache: formats.NewCache(describedBytes),
 		most: o.SkipRows, total: in.total(), tell: o.Progress,
 	}
-	columns, err := d.describe(ctx)
+	d.vectors = excluded.New(d.cache, describedBytes)
+	columns, err := d.columns(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if columns, err = chosen(columns, o.Columns); err != nil {
 		return nil, err
 	}
-	fields := make([]arrow.Field, len(columns))
+	fields, or := make([]arrow.Field, len(columns)), ", or say by --format what it is"
+	if in.table != nil {
+		or = ""
+	}
 	for i := range columns {
-		t, s, err := sourceOf(&columns[i])
+		t, s, err := sourceOf(&columns[i], or)
 		if err != nil {
 			return nil, err
 		}
 		fields[i] = arrow.Field{Name: columns[i].Name, Type: t, Nullable: true}
+		s.Partition = columns[i].Partition
 		d.sources = append(d.sources, s)
+	}
+	if in.table != nil {
+		in.table.Place(d.sources)
 	}
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("%s has no columns", in.name(0))
@@ -100,10 +114,12 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 	if err := d.use(in.name(0), fields); err != nil {
 		return nil, err
 	}
-	if d.decoder, err = decoders.New(d.format, d.sources); err != nil {
+	own := format.OwnOf(d.sources)
+	if d.decoder, err = decoders.New(d.format, own.Sources); err != nil {
 		return nil, err
 	}
 	d.decoder.Memory().Allow(decoderBytes)
+	d.keys = decoders.Constants{Own: own, Memory: d.decoder.Memory()}
 	return d, nil
 }
 
@@ -148,6 +164,12 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 	if err != nil {
 		return err
 	}
+	if described.Format() != d.format {
+		return differ(d.in, i, d.format, described.Format())
+	}
+	if err := d.exclude(ctx, file, described); err != nil {
+		return err
+	}
 	of, scanned := described.(format.Scanned)
 	in := &format.Input{Storage: d.in.store, Profile: d.in.profile, File: file, How: d.how}
 	if scanned {
@@ -156,7 +178,7 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		}
 	}
 	if !scanned {
-		bound, err := described.Bind(d.sources)
+		bound, err := format.Bind(file, described, d.sources)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.in.name(i), err)
 		}
@@ -173,7 +195,7 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		if err != nil {
 			return err
 		}
-		bound, err := at.Bind(d.sources)
+		bound, err := format.Bind(file, at, d.sources)
 		if err == nil && !yield(filePart{p.Extent, bound, p.Index, true}, nil) {
 			return errStopped
 		}
@@ -236,6 +258,9 @@ func (d *decoded) decode(ctx context.Context) error {
 	}
 	rows := min(d.left, d.rowsAtOnce())
 	vectors, err := d.decoder.Next(int(rows))
+	if err == nil {
+		vectors, err = d.keys.Join(vectors, int(rows))
+	}
 	if err != nil {
 		return err
 	}
@@ -247,7 +272,12 @@ func (d *decoded) decode(ctx context.Context) error {
 	}
 	first := d.fileRow
 	d.left, d.fileRow = d.left-rows, d.fileRow+rows
-	d.ready, err = d.withoutFaults(array.NewRecord(d.arrow, arrays, rows), first)
+	rec := array.NewRecord(d.arrow, arrays, rows)
+	if len(d.excluded) > 0 {
+		d.ready, err = d.withoutExcluded(rec, first)
+	} else {
+		d.ready, err = d.withoutFaults(rec, first)
+	}
 	return err
 }
 
@@ -273,7 +303,10 @@ func (d *decoded) begin(ctx context.Context, part filePart) error {
 	if part.Rows == 0 {
 		return nil
 	}
-	return d.decoder.Reset(d.name(), part.bound, part.index, chunks)
+	if err := d.keys.Begin(part.bound); err != nil {
+		return fmt.Errorf("%s: %w", d.name(), err)
+	}
+	return d.decoder.Reset(d.name(), part.bound.Bound, part.index, chunks)
 }
 
 // rowsAtOnce is how many rows of the extent have about recordBytes.
@@ -313,6 +346,7 @@ func (d *decoded) read() (used, total int64) {
 
 func (d *decoded) close() {
 	d.closeFile()
+	d.keys.Forget()
 	d.decoder.Forget()
 }
 

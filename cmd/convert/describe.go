@@ -16,6 +16,14 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
+// columns are those of all files.
+func (d *decoded) columns(ctx context.Context) ([]spec.Column, error) {
+	if d.in.table != nil {
+		return d.columnsOfTable(ctx)
+	}
+	return d.describe(ctx)
+}
+
 // describe looks at all files, leaves out those without an ending that are of no format, and merges their columns: as
 // sessions do.
 func (d *decoded) describe(ctx context.Context) ([]spec.Column, error) {

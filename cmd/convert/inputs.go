@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/tables"
 )
 
 // inputs are the files that are converted, in their order.
@@ -20,7 +21,8 @@ type inputs struct {
 	store   storage.Storage
 	profile string
 	files   []*pb.File
-	notes   []string // what of folders was left out
+	notes   []string      // what of folders was left out
+	table   *tables.Table // whose version the files are; nil: that of none
 }
 
 // inputKind is that of the files which convert reads.
@@ -55,6 +57,9 @@ func (o *Options) kindOf(uri string) string {
 // find replaces folders and globs by the files that they stand for, in the order of their names.
 func find(ctx context.Context, o Options) (inputs, error) {
 	in := inputs{store: o.Store, profile: o.Profile}
+	if slices.ContainsFunc(o.Inputs, isTable) {
+		return in, in.ofTable(ctx, &o)
+	}
 	for _, uri := range o.Inputs {
 		if err := regular(uri); err != nil {
 			return in, err

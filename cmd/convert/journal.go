@@ -139,12 +139,16 @@ func workOf(o Options, in *inputs) string {
 		Inputs  []input
 		Options Options
 		Format  []byte `json:",omitempty"`
+		Table   string `json:",omitempty"`
 	}{Version: workVersion(o.To), Options: o}
 	if what.Options.To == outputFormats()[0].name {
 		what.Options.To = "" // as before there were others
 	}
 	if o.Format != nil {
 		what.Format, _ = proto.MarshalOptions{Deterministic: true}.Marshal(o.Format) // it was parsed from text
+	}
+	if in.table != nil {
+		what.Table = in.table.URI // files of other versions may lack other rows
 	}
 	for _, f := range in.files {
 		what.Inputs = append(what.Inputs, input{f.GetUri(), f.GetEtag(), f.GetSize()})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 )
@@ -77,6 +78,9 @@ func apart(o Options) error {
 	}
 	out = strings.TrimSuffix(out, "/")
 	for _, uri := range o.Inputs {
+		if t, ok := spec.ParseTable(uri); ok {
+			uri = t.Root
+		}
 		in, err := storage.Canonical(uri)
 		if err != nil {
 			return err

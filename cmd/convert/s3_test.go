@@ -1,6 +1,9 @@
 package convert
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,4 +37,23 @@ func TestBuckets(t *testing.T) {
 	expect(t, table(t, r.Files...), "x int64, s utf8", "3|u", "3|u")
 	r = run(t, Options{Store: store, Inputs: []string{"s3://inputs/parquet"}})
 	expect(t, table(t, r.Files...), "x int64", "1", "(null)", "3")
+}
+
+// TestTableInBucket converts a table whose files, and deletion vectors, get their ETags from the store.
+func TestTableInBucket(t *testing.T) {
+	m := storagetest.StartMinIO(t)
+	m.Setenv(t)
+	m.MakeBucket(t, "lake")
+	local := filepath.Join(deltaTables, "spark-log-replay-dv-key-cases")
+	err := fs.WalkDir(os.DirFS(local), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			m.PutFile(t, "lake", "t/"+name, filepath.Join(local, name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, Options{Store: newStore(t), Inputs: []string{"delta+s3://lake/t"}})
+	expectEqual(t, Options{Inputs: r.Files}, Options{Inputs: []string{"delta+" + local}})
 }

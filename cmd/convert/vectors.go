@@ -17,14 +17,15 @@ import (
 )
 
 // sourceOf is how a column is decoded, and the type that it has then. One of which only nulls were seen is text.
-func sourceOf(c *spec.Column) (arrow.DataType, *pb.Source, error) {
+// Or ends the words of what to do with one that is not.
+func sourceOf(c *spec.Column, or string) (arrow.DataType, *pb.Source, error) {
 	if c.Key != pb.Kind_KIND_UNSPECIFIED || c.Unsupported != "" && !c.Untyped {
 		why := c.Unsupported
 		if why == "" {
 			why = "a map"
 		}
-		return nil, nil, fmt.Errorf("column %s cannot be converted: it is %s; name the others by --columns, or say "+
-			"by --format what it is", c.Name, why)
+		return nil, nil, fmt.Errorf("column %s cannot be converted: it is %s; name the others by --columns%s", c.Name,
+			why, or)
 	}
 	t, text := c.Type, c.Text
 	if c.Untyped {

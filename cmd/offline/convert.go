@@ -69,6 +69,7 @@ anything is written: it is what sessions would read of the first row group, as w
   penstock convert images/ --out tars --to tar --file-bytes 256MiB
   penstock convert images/ --out shards --to mds --compression zstd
   penstock convert 's3://logs/day=1/*.csv.gz' --out day=1 --storage-config stores.yaml --storage logs
+  penstock convert delta+s3://lake/clicks@v12 --out clicks --storage-config stores.yaml --storage lake
   penstock convert features/ --out flat --flatten scores,ids --rest-below 0.001
   penstock convert logs/ --out s3://lake/derived/logs --file-rows 5000000 --storage-config stores.yaml
   penstock convert train/ --out ordered --order popularity --dry-run

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/beside"
@@ -167,6 +168,10 @@ func (d indexed) WriteText(w io.Writer) error {
 
 // run indexes all files that can be indexed.
 func (x *indexer) run(ctx context.Context, of *pb.Dataset) error {
+	if uri := spec.TableOf(&pb.Spec{Dataset: of}); uri != "" {
+		return fmt.Errorf("%s is a table, whose files say themselves where their rows are: it needs no index; leave "+
+			"it out", uri)
+	}
 	files, _, err := storage.Tell(ctx, x.st, of)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/internal/terminal"
+	"github.com/penstock-ml/penstock/worker/excluded"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 
 // shown is what `penstock show` tells of a dataset.
 type shown struct {
-	URI       string        `json:"uri"`
+	URI       string        `json:"uri"`    // of a table with the version
 	Files     int           `json:"files"`  // that were looked at
 	Listed    int           `json:"listed"` // files that there are
 	Bytes     int64         `json:"bytes"`
@@ -44,6 +45,8 @@ type shown struct {
 	Head      []row         `json:"head"`
 	// LeftOut is what of the folders is no data.
 	LeftOut storage.LeftOut `json:"left_out,omitzero"`
+	// Notes are what is worth knowing of a table.
+	Notes []string `json:"notes,omitempty"`
 
 	extent string // what a row group is called
 }
@@ -61,9 +64,13 @@ func Show() *cobra.Command {
 			"that take each, nulls, least and greatest values as the files tell them, and the first rows. All " +
 			"files are looked at,\n" +
 			"and of the first rows no more is read than they need. --files N looks at the first N files alone.",
-		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
-			"gs://bucket/table/\n  penstock show hf://datasets/ORG/NAME/\n  penstock show data/part-00000.parquet " +
-			"--output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
+		Example: `  penstock show data/
+  penstock show s3://bucket/table/ --head 20
+  penstock show gs://bucket/table/
+  penstock show hf://datasets/ORG/NAME/
+  penstock show delta+s3://bucket/table@v12
+  penstock show data/part-00000.parquet --output json
+  penstock show raw/ --format '{name: csv, delimiter: ;}'`,
 		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
@@ -115,18 +122,18 @@ type shower struct {
 	maxFiles int        // files to look at; 0: all
 	head     int        // rows to show
 	indexes  *beside.Finder
+	table    *tables.Table // nil: the dataset is none
+	deleted  *excluded.Store
 }
 
 func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 	d.indexes = beside.New(formats.NewRoom(footersAtOnce).Enter)
-	found, err := tables.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
+	listing, err := tables.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
 	if err != nil {
 		return nil, err
 	}
-	if found.Table != nil {
-		return ofTable(found), nil
-	}
-	files, left := found.Files, found.LeftOut
+	files, left := listing.Files, listing.LeftOut
+	d.ofTable(listing.Table)
 	listed := len(files)
 	if d.maxFiles > 0 {
 		files = files[:min(d.maxFiles, listed)]
@@ -138,16 +145,17 @@ func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 	if len(files) == listed {
 		left.Unknown = storage.Names{}
 	}
-	var parts []spec.FileSchema
 	out := &shown{URI: uri, Files: len(all), Listed: listed - len(files) + len(all), Head: []row{}, LeftOut: left}
+	if d.table != nil {
+		out.URI, out.Notes = d.table.URI, d.table.Notes
+	}
 	for _, f := range all {
-		parts = append(parts, spec.FileSchema{File: f.file.GetUri(), Schema: f.columns.Schema})
 		out.Bytes += f.file.GetSize()
-		out.Rows += f.rows
+		out.Rows += f.rows - f.deleted
 		out.RowGroups += f.extents
 		out.extent = f.extent
 	}
-	schema, err := spec.Merge(parts)
+	schema, err := d.schema(all)
 	if err != nil {
 		return nil, err
 	}
@@ -167,28 +175,16 @@ func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 	return out, nil
 }
 
-// ofTable is what a table says of itself. Its files are not looked at: some of their rows may be deleted, and their
-// columns may have other names.
-func ofTable(found *tables.Listing) *shown {
-	t := found.Table
-	out := &shown{URI: t.URI, Files: len(t.Files), Listed: len(t.Files), Head: []row{}, LeftOut: found.LeftOut}
-	for _, f := range t.Files {
-		out.Bytes += f.GetSize()
-		if f.Rows < 0 || out.Rows < 0 {
-			out.Rows = -1
-			continue
-		}
-		out.Rows += f.Rows
-		for _, e := range f.GetExcluded() {
-			out.Rows -= e.GetRows()
-		}
+// schema is that of all files.
+func (d *shower) schema(all []looked) (spec.Schema, error) {
+	if d.table != nil {
+		return d.table.Columns, nil
 	}
-	for _, c := range t.Columns.Columns {
-		column := describe(c, nil)
-		column.Nulls, column.Min, column.Max = nil, nil, nil
-		out.Columns = append(out.Columns, column)
+	var parts []spec.FileSchema
+	for _, f := range all {
+		parts = append(parts, spec.FileSchema{File: f.file.GetUri(), Schema: f.columns.Schema})
 	}
-	return out
+	return spec.Merge(parts)
 }
 
 // looked is what is kept of a file that was looked at: its description may take much more.
@@ -198,6 +194,8 @@ type looked struct {
 	columns format.Columns
 	known   []summary // of the columns
 	rows    int64
+	deleted int64        // of these, by the table
+	gone    excluded.Set // which
 	extents int
 	extent  string
 }
@@ -213,10 +211,13 @@ func (d *shower) describe(ctx context.Context, files []*pb.File, left *storage.L
 		group.Go(func() error {
 			take, leave := room.Enter(ctx)
 			defer leave()
+			f, err := d.identified(ctx, f)
+			if err != nil {
+				return err
+			}
 			holds, err := formats.LoadIndexed(ctx, d.st, d.profile, f, d.how, d.indexes, take)
 			if err == nil {
-				out[i], err = look(holds)
-				out[i].file = f
+				out[i], err = d.look(ctx, f, holds)
 			}
 			if err == nil && i < d.head { // files behind these hardly have rows that are shown
 				out[i].first, err = firstOf(holds, int64(d.head))
@@ -247,15 +248,10 @@ func (s *shown) print(out io.Writer) error {
 	if s.Files < s.Listed {
 		of = fmt.Sprintf("the first %d of %s: ", s.Files, english.Plural(s.Listed, "file", ""))
 	}
-	in := english.Plural(s.Files, "file", "")
-	if s.extent != "" {
-		in += " and " + english.Plural(s.RowGroups, s.extent, "")
-	}
-	rows := "rows"
-	if s.Rows >= 0 {
-		rows = humanize.Comma(s.Rows) + " " + english.PluralWord(int(s.Rows), "row", "")
-	}
-	terminal.Printf(out, "%s: %s%s in %s, %s\n\n", s.URI, of, rows, in, humanize.IBytes(uint64(s.Bytes)))
+	terminal.Printf(out, "%s: %s%s %s in %s and %s, %s\n\n", s.URI, of, humanize.Comma(s.Rows),
+		english.PluralWord(int(s.Rows), "row", ""),
+		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, s.extent, ""),
+		humanize.IBytes(uint64(s.Bytes)))
 	t := terminal.Table(out)
 	fmt.Fprintln(t, "COLUMN\tTYPE\tLAYOUTS\tSTORED\tNULLS\tMIN\tMAX")
 	for _, c := range s.Columns {
@@ -271,7 +267,7 @@ func (s *shown) print(out io.Writer) error {
 	for _, r := range s.Head {
 		fmt.Fprintln(out, " ", strings.Join(r.fields(), " "))
 	}
-	return writeLines(out, "listing", s.LeftOut.Words())
+	return errors.Join(writeLines(out, "table", s.Notes), writeLines(out, "listing", s.LeftOut.Words()))
 }
 
 // count is a number, or that it is not known.

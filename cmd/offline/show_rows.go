@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,8 @@ const (
 	decodeBytes = 1 << 30
 	// pieceBytes is how much of a chunk is read at once.
 	pieceBytes = 256 << 10
+	// rowsBetween is how many rows are decoded at once of a file of which some are deleted.
+	rowsBetween = 64
 )
 
 // row is one row, its columns in the schema's order.
@@ -112,50 +115,90 @@ func (d *shower) rows(ctx context.Context, of looked, schema spec.Schema, head i
 			return nil, err
 		}
 	}
-	var sources []*pb.Source
-	for _, c := range schema.Columns {
-		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
-			sources = append(sources, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning})
-		}
-	}
-	b, err := holds.Bind(sources)
+	left := func(c spec.Column) bool { return !canRead(c) }
+	sources := d.sources(slices.DeleteFunc(slices.Clone(schema.Columns), left))
+	b, err := format.Bind(f, holds, sources)
 	if err != nil {
 		return nil, err
 	}
-	decoder, err := decoders.New(holds.Format(), sources)
+	decoder, err := decoders.New(holds.Format(), b.Sources)
 	if err != nil {
 		return nil, err
 	}
 	decoder.Memory().Allow(decodeBytes)
-	var out []row
+	keys := decoders.Constants{Own: b.Own, Memory: decoder.Memory()}
+	if err := keys.Begin(b); err != nil {
+		return nil, err
+	}
+	first := &firstRows{of: of, head: head, decoder: decoder, keys: &keys, sources: sources}
 	for extent, e := range holds.Extents() {
-		n := int(min(int64(head-len(out)), e.Rows))
-		if n == 0 {
+		if len(first.out) == head || e.Rows == 0 {
 			continue
 		}
 		chunks := make([]decode.Source, b.Chunks())
 		for i := range chunks {
 			chunks[i] = &chunk{ctx: ctx, shower: d, file: f, Range: b.Chunk(extent, i).Range}
 		}
-		if err := decoder.Reset(f.GetUri(), b, extent, chunks); err != nil {
+		if err := decoder.Reset(f.GetUri(), b.Bound, extent, chunks); err != nil {
 			return nil, err
 		}
-		vectors, err := decoders.Rows(decoder, e.FirstRow, n)
+		err := first.extent(e)
 		if err != nil && !strings.Contains(err.Error(), f.GetUri()) { // that of a row's own bytes names the row alone
 			err = fmt.Errorf("%s: %w", f.GetUri(), err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		for i := range n {
-			r := make(row, len(vectors))
-			for j, v := range vectors {
-				r[j] = field{sources[j].GetName(), meant(sources[j], at(v, i))}
-			}
-			out = append(out, r)
-		}
 	}
-	return out, nil
+	return first.out, nil
+}
+
+// firstRows collects the first rows of a file that are not deleted.
+type firstRows struct {
+	of      looked
+	head    int
+	decoder decoders.Decoder
+	keys    *decoders.Constants
+	sources []*pb.Source
+	out     []row
+}
+
+// extent takes rows of an extent.
+func (r *firstRows) extent(e format.Extent) error {
+	for done := int64(0); done < e.Rows && len(r.out) < r.head; {
+		want := int64(r.head - len(r.out))
+		if len(r.of.gone) > 0 {
+			want = max(want, rowsBetween)
+		}
+		n := int(min(want, e.Rows-done))
+		vectors, err := decoders.Rows(r.decoder, e.FirstRow+done, n)
+		if err == nil {
+			vectors, err = r.keys.Join(vectors, n)
+		}
+		if err != nil {
+			return err
+		}
+		chosen := make([]uint64, vector.Words(n))
+		r.of.gone.Choose(chosen, e.FirstRow+done, n)
+		for i := 0; i < n && len(r.out) < r.head; i++ {
+			if chosen[i>>6]>>(i&63)&1 == 1 {
+				r.out = append(r.out, rowOf(r.sources, vectors, i))
+			}
+		}
+		done += int64(n)
+	}
+	return nil
+}
+
+// canRead reports whether a column is shown.
+func canRead(c spec.Column) bool { return c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED }
+
+func rowOf(sources []*pb.Source, vectors []*vector.Vector, i int) row {
+	r := make(row, len(vectors))
+	for j, v := range vectors {
+		r[j] = field{sources[j].GetName(), meant(sources[j], at(v, i))}
+	}
+	return r
 }
 
 // meant is a value with what its integers stand for in place of them, where numbers say it.

@@ -27,6 +27,15 @@ type Room interface {
 	Give(bytes int64)
 }
 
+// Unbounded is the Room of commands, which read one file after another.
+type Unbounded struct{}
+
+// Take implements Room.
+func (Unbounded) Take(int64) error { return nil }
+
+// Give implements Room.
+func (Unbounded) Give(int64) {}
+
 // Store keeps what was read lately, up to a number of bytes.
 type Store struct {
 	files *formats.Cache

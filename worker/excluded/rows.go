@@ -71,6 +71,23 @@ func (s Set) Size() (n int64) {
 	return n
 }
 
+// Len is how many rows there are.
+func (s Set) Len() (n int64) {
+	all := map[uint32]*roaring.Bitmap{}
+	for _, r := range s {
+		for _, p := range r.parts {
+			if all[p.high] == nil {
+				all[p.high] = roaring.New()
+			}
+			all[p.high].Or(p.low)
+		}
+	}
+	for _, low := range all {
+		n += int64(low.GetCardinality())
+	}
+	return n
+}
+
 // Choose sets the bits of so many rows, from first on, that are not excluded, clears the others, and returns how many
 // are set.
 func (s Set) Choose(bitmap []uint64, first int64, rows int) (left int) {

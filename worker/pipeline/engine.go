@@ -17,7 +17,7 @@ import (
 // engine is what a stream works with, compiled of its program, and its memory but for chunks.
 type engine struct {
 	decoder   formats.Decoder
-	constants constants
+	constants formats.Constants
 	filter    *rowfilter.Program // nil: all rows
 	expr      *filter.Expr       // that filter was compiled of
 	chain     *transform.Chain
@@ -53,7 +53,7 @@ func (e *engine) compile(program *pb.Program, kind string, batches bool) (err er
 	if e.decoder, err = formats.New(kind, own.Sources); err != nil {
 		return err
 	}
-	e.constants = constants{Own: own, memory: e.decoder.Memory()}
+	e.constants = formats.Constants{Own: own, Memory: e.decoder.Memory()}
 	if err := e.compileFilter(program); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (s *Stream) leave() *kit {
 	}
 	k := &kit{engine: s.computer.engine, program: s.kitKey, holds: s.computer.holds, buffers: s.quota.buffers.Free()}
 	s.ended, s.computer.engine = false, nil // there is only one
-	k.constants.forget()
+	k.constants.Forget()
 	k.decoder.Forget()
 	k.decoder.Memory().AskFor(nil)
 	k.chain.Ask(transform.Ask{})

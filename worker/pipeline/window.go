@@ -72,7 +72,7 @@ func (c *computer) begin(g *extent) error {
 			err = selective.Select(g.selection)
 		}
 		if err == nil {
-			err = c.constants.begin(c.layout.file)
+			err = c.constants.Begin(c.layout.file)
 		}
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (c *computer) window(ctx context.Context, g *extent, row int64) (*tensor.Wi
 	err := stats.timed(&stats.decode, func() error {
 		own, err := c.decoder.Next(n)
 		if err == nil {
-			w.Slots, err = c.constants.join(own, n)
+			w.Slots, err = c.constants.Join(own, n)
 		}
 		return err
 	})
@@ -126,7 +126,7 @@ func (c *computer) rest(ctx context.Context, w *tensor.Window) error {
 		err := stats.timed(&stats.decode, func() error {
 			own, err := late.Rest()
 			if err == nil {
-				w.Slots, err = c.constants.join(own, w.Rows)
+				w.Slots, err = c.constants.Join(own, w.Rows)
 			}
 			return err
 		})

@@ -591,6 +591,27 @@ def test_paths_in_spec_files_begin_at_the_working_directory(
         iter(DataLoader(spec=file, master=shared_fleet.master))
 
 
+def test_tables_by_relative_paths(shared_fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = Path(__file__).parents[3] / "internal/tables/delta/testdata/tables"
+    name = "spark-dv-with-columnmapping"
+    versions = json.loads((tables / name / "expected.json").read_text())
+    want = sorted((row["part"], row["col1"]) for row in versions["versions"][versions["newest"]]["rows"])
+    file = tmp_path / "spec.yaml"
+    file.write_text(f"dataset: {{uri: delta+{name}}}\nfeatures: [{{dense: [part, col1]}}]\nbatch_size: 8\nepochs: 1\n")
+    monkeypatch.chdir(tables)
+    loaders = [
+        DataLoader(
+            f"delta+{name}", features=penstock.dense("part", "col1"), batch_size=8, epochs=1, master=shared_fleet.master
+        ),
+        DataLoader(spec=file, master=shared_fleet.master),
+    ]
+    assert [c.name for c in penstock.schema(f"delta+{name}")] == ["part", "col1", "col2"]
+    monkeypatch.chdir(tmp_path)  # no session is open yet
+    for loader in loaders:
+        with loader:
+            assert sorted(tuple(map(int, row)) for batch in loader for row in batch.dense) == want
+
+
 def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, dataset: Dataset) -> None:
     wrong = penstock.dense("int_*", "nothing") + penstock.label("cat_0")
     with pytest.raises(errors.SpecError) as caught, make(shared_fleet, dataset, features=wrong) as loader:

@@ -205,6 +205,14 @@ def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert absolute("delta+s3://bucket/clicks") == "delta+s3://bucket/clicks"
 
 
+def test_relative_paths_of_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute("delta+data/clicks@v1") == f"delta+{tmp_path}/data/clicks@v1"
+    assert absolute("delta+/data/clicks") == "delta+/data/clicks"
+    assert absolute("delta+s3://bucket/clicks") == "delta+s3://bucket/clicks"
+    assert absolute("a+b/") == f"{tmp_path}/a+b/"
+
+
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     made = spec.build(

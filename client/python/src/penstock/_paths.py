@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+TABLES = ("delta", "iceberg")
+"""What stands in front of the URIs of tables, with a "+" after it."""
+
 
 def absolute(uri: str | os.PathLike[str]) -> str:
     """A URI as it is, and a local path made absolute; a slash at its end stays, since it says that it is a folder.
@@ -11,9 +14,9 @@ def absolute(uri: str | os.PathLike[str]) -> str:
     The prefix of a table's folder, as of "delta+data/clicks", stays, too.
     """
     text = os.fspath(uri)
-    for prefix in ("delta+", "iceberg+"):
-        if text.startswith(prefix):
-            return prefix + absolute(text.removeprefix(prefix))
+    kind, is_table, root = text.partition("+")
+    if is_table and kind in TABLES:
+        return f"{kind}+{absolute(root)}"
     if not text or "://" in text:
         return text
     text = os.path.expanduser(text)  # noqa: PTH111  (Path drops the slash)

@@ -47,7 +47,8 @@ class DataLoader:
     torch.utils.data.IterableDataset.
 
     Args: What to read
-        uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
+        uri: prefixes, globs or files: local paths, or URIs of a store, such as s3://, gs://, az://, https:// or hf://;
+            one or several. Or one table: delta+s3://bucket/table@v12.
         spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
         features: sums of dense(), sparse(), label(), bytes_(), image(), tensor() and padded().
         transforms: fill_null(), log1p(), sigrid_hash() and so on, and Python functions that op() made ops of: a list,

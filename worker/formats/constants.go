@@ -1,4 +1,4 @@
-package pipeline
+package formats
 
 import (
 	"fmt"
@@ -8,28 +8,29 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// constants puts a program's sources together: those that a decoder reads of the file, and keys of partitions, of which
-// the file's path has the value. Decoders never see keys.
-type constants struct {
+// Constants puts a program's sources together: those that a decoder reads of the file, and keys of partitions, of which
+// the file's path, or its table, has the value. Decoders never see keys.
+type Constants struct {
 	format.Own
-	memory *decode.Allowance
+	Memory *decode.Allowance
+
 	of     *format.Listed     // nil: it is forgotten
 	values []*decode.Constant // of each source that is a key
 	slots  []*vector.Vector   // of all sources
 }
 
-// begin takes a file's values of keys.
-func (c *constants) begin(of *format.Listed) error {
+// Begin takes a file's values of keys.
+func (c *Constants) Begin(of *format.Listed) error {
 	if c.of == of {
 		return nil
 	}
-	c.forget()
+	c.Forget()
 	c.values, c.slots = make([]*decode.Constant, len(of.All)), make([]*vector.Vector, len(of.All))
 	for i, s := range of.All {
 		if _, ok := c.Place(i); ok {
 			continue
 		}
-		v, err := decode.NewConstant(s.GetType(), s.GetDefault(), c.memory)
+		v, err := decode.NewConstant(s.GetType(), s.GetDefault(), c.Memory)
 		if err != nil {
 			return fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
@@ -39,8 +40,8 @@ func (c *constants) begin(of *format.Listed) error {
 	return nil
 }
 
-// forget gives up the last file's values.
-func (c *constants) forget() {
+// Forget gives up the last file's values.
+func (c *Constants) Forget() {
 	for _, v := range c.values {
 		if v != nil {
 			v.Forget()
@@ -49,8 +50,8 @@ func (c *constants) forget() {
 	c.of, c.values, c.slots = nil, nil, nil
 }
 
-// join returns vectors of all sources in so many rows, by those of the decoder.
-func (c *constants) join(own []*vector.Vector, rows int) (_ []*vector.Vector, err error) {
+// Join returns vectors of all sources in so many rows, by those of the decoder.
+func (c *Constants) Join(own []*vector.Vector, rows int) (_ []*vector.Vector, err error) {
 	if len(c.Sources) == len(c.slots) {
 		return own, nil
 	}
