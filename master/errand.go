@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -184,7 +185,7 @@ func (changedError) Is(target error) bool { return target == storage.ErrChanged 
 // that it is at work.
 func action(
 	ctx context.Context, pool *rpc.Pool, w *pb.Worker, kind string, req *pb.StreamRequest,
-	take func(body []byte) (done bool, err error),
+	take func(body []byte) (done bool, err error), options ...grpc.CallOption,
 ) error {
 	body, err := proto.Marshal(req)
 	if err != nil {
@@ -198,7 +199,8 @@ func action(
 	if err != nil {
 		return err
 	}
-	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: kind, Body: body})
+	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: kind, Body: body},
+		options...)
 	for err == nil {
 		var result *flight.Result
 		if result, err = stream.Recv(); err == nil && len(result.GetBody()) > 0 {

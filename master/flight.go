@@ -162,8 +162,8 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 		e.bytes += proto.Size(next)
 		if e.bytes > maxEndpointBytes {
 			return status.Errorf(codes.ResourceExhausted,
-				"the answer would be larger than %d MiB: %d shards so far, in which the program repeats; large "+
-					"datasets are for sessions",
+				"the answer would be larger than %d MiB: %d shards so far, in which the program repeats, and windows "+
+					"of long gzip files lie; large datasets are for sessions",
 				maxEndpointBytes>>20, len(e.all))
 		}
 	}

@@ -8,9 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -192,6 +195,18 @@ func (x *indexing) take(f *scanned, made *index.Index, byWorker bool) error {
 	return err
 }
 
+// takeListed takes an index that a worker made by a list of records, if it is believable. It is not remembered: if the
+// list is wrong, which shows when records are read, the file is read by another one once that is mended or removed.
+func (x *indexing) takeListed(f *scanned, made *index.Index, list string) error {
+	if _, err := made.Open(f.Scanned, f.of); err != nil {
+		return err
+	}
+	if err := x.known.admits(x.key(f), f.before, made); err != nil {
+		return fmt.Errorf("%w, or what lists its records, %s, is wrong: make that again, or remove it", err, list)
+	}
+	return nil
+}
+
 // use has a file have the extents of an index that is believable.
 func (f *scanned) use(x *index.Index) error {
 	holds, err := x.Open(f.Scanned, f.of)
@@ -213,6 +228,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 		return err
 	}
 	var data bytes.Buffer
+	var trailer metadata.MD
 	began := time.Now()
 	err = action(ctx, x.pool, w, "index", request, func(body []byte) (bool, error) {
 		if data.Len()+len(body) > index.MaxBytes {
@@ -220,16 +236,19 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 		}
 		data.Write(body)
 		return false, nil
-	})
+	}, grpc.Trailer(&trailer))
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
+	list := strings.Join(trailer.Get(rpc.ListTrailer), "")
 	made, err := index.Parse(data.Bytes())
-	if err == nil {
+	if err == nil && list != "" {
+		err = x.takeListed(f, made, list)
+	} else if err == nil {
 		err = x.take(f, made, true)
 	}
-	if other, ok := errors.AsType[*otherIndexError](err); ok {
-		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), other)
+	if _, ok := errors.AsType[*otherIndexError](err); ok {
+		return status.Errorf(codes.DataLoss, "%s: %v", f.GetUri(), err)
 	}
 	if err == nil {
 		err = f.use(made)
@@ -237,7 +256,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 	if err != nil {
 		return status.Errorf(codes.Aborted, "%s: it sent what is no index of the file: %v", f.GetUri(), err)
 	}
-	if time.Since(began) >= x.worth {
+	if list == "" && time.Since(began) >= x.worth {
 		x.store(ctx, f, made)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats/beside"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -33,6 +35,7 @@ import (
 type indexingWorker struct {
 	countingWorker
 	change func(n int, x *index.Index) ([]byte, error) // of the n-th that it makes; nil: as they are
+	listed func(n int) string                          // the list by which it made the n-th; nil: it read the file
 
 	mu    sync.Mutex
 	asked []string // for the indexes of which files
@@ -59,6 +62,9 @@ func (w *indexingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 		if data, err = w.change(n, x); err != nil {
 			return err
 		}
+	}
+	if w.listed != nil {
+		out.SetTrailer(metadata.Pairs(rpc.ListTrailer, w.listed(n)))
 	}
 	if err := out.Send(&flight.Result{}); err != nil { // it is at work
 		return err
@@ -242,7 +248,33 @@ func TestAnIndexIsTheSameAtAnyTime(t *testing.T) {
 	delivered(t, newTrainer(t, m, "run", 0, 1).mustJoin("a"))
 	m.master.ForgetIndexes()
 	openSession(t, m, "again", linesSpec(dir, 1), 1)
-	failsByIndex(t, newTrainer(t, m, "again", 0, 1).mustJoin("a"))
+	namesIndex(t, failure(t, m, "again"))
+}
+
+// TestAWrongListIsForgotten: an index that a worker made by a list of records which is wrong is that of no other session,
+// once the list is gone.
+func TestAWrongListIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	writeLines(t, filepath.Join(dir, "one.jsonl"), 1)
+	m := single(t)
+	m.master.KeepIndexes()
+	w := &indexingWorker{
+		change: func(n int, x *index.Index) ([]byte, error) {
+			if n > 0 {
+				return x.Bytes(), nil
+			}
+			return joined(x)
+		},
+		listed: func(n int) string { return []string{"file:///one.jsonl.idx", ""}[min(n, 1)] },
+	}
+	startWith(t, m, "indexing", w, &w.countingWorker)
+	for i, extents := range []int{1, lineGroups} {
+		id := fmt.Sprint("run-", i)
+		openSession(t, m, id, linesSpec(dir, 1), 1)
+		if got := delivered(t, newTrainer(t, m, id, 0, 1).mustJoin("a")); len(got) != extents {
+			t.Errorf("%s has %d extents, want %d", id, len(got), extents)
+		}
+	}
 }
 
 // TestABlockRecordsIndexes: another master knows by the blocks in etcd that a file's index is another one than before.
@@ -284,7 +316,12 @@ func joined(x *index.Index) ([]byte, error) {
 func failsByIndex(t *testing.T, r *trainer) {
 	t.Helper()
 	r.work(func() bool { return r.last.GetFailure() != "" })
-	if failure := r.last.GetFailure(); !strings.Contains(failure, ".jsonl: its index is another one than before") {
+	namesIndex(t, r.last.GetFailure())
+}
+
+func namesIndex(t *testing.T, failure string) {
+	t.Helper()
+	if !strings.Contains(failure, ".jsonl: its index is another one than before") {
 		t.Errorf("the session failed: %s", failure)
 	}
 }

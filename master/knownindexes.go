@@ -20,6 +20,8 @@ const (
 //   - no earlier block of the session had another one of the file (recordedIndex), and
 //   - none with another digest is known. A worker's takes the place of one that was only found beside the data.
 //
+// One that a worker made by another tool's list of records is judged, and not known afterwards.
+//
 // They may be used by many goroutines at once.
 type knownIndexes struct {
 	kept    *lru.Cache[indexKey, *index.Index]
@@ -69,6 +71,17 @@ func (known *knownIndexes) add(key indexKey, recorded recordedIndex, x *index.In
 	}
 	known.kept.Put(key, x, int64(len(x.Bytes()))+digestCost)
 	return other, nil
+}
+
+// admits fails if an index is not the one that the session or a worker's reading of the file tells.
+func (known *knownIndexes) admits(key indexKey, recorded recordedIndex, x *index.Index) error {
+	if err := recorded.admits(x.Digest()); err != nil {
+		return err
+	}
+	if sum, _ := known.digests.Get(key); sum.made {
+		return recordedIndex(sum.digest).admits(x.Digest())
+	}
+	return nil
 }
 
 // recordedIndex is the digest of a file's index in an earlier block of the session; "": none is known.

@@ -5,7 +5,10 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // indexPiece is how much of an index is sent at once.
@@ -40,6 +43,9 @@ func (s *Server) indexAtWork(r *request, out flight.FlightService_DoActionServer
 	}
 	for _, why := range x.Passed {
 		s.logger.Warn("a list of records is not used", "file", r.ticket.GetFile().GetUri(), "error", why)
+	}
+	if x.List != "" {
+		out.SetTrailer(metadata.Pairs(rpc.ListTrailer, x.List))
 	}
 	return x.Bytes(), nil
 }

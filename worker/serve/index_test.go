@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/index"
+	"github.com/penstock-ml/penstock/internal/formats/records/recordstest"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
@@ -35,6 +39,7 @@ func (r *rig) index(ctx context.Context, t *testing.T) (*index.Index, error) {
 	for {
 		result, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
+			r.list = strings.Join(stream.Trailer().Get(rpc.ListTrailer), "")
 			return index.Parse(data)
 		}
 		if err != nil {
@@ -108,4 +113,32 @@ func TestIndex(t *testing.T) {
 		t.Errorf("got %v, want Unavailable", err)
 	}
 	r.awaitFree(t)
+}
+
+// TestIndexByAList: a worker says by which list of records it made an index, if it did not read the file.
+func TestIndexByAList(t *testing.T) {
+	store := &pipelinetest.Store{}
+	r := newRig(t, store, 1, func(cfg *pipeline.Config) { cfg.Memory = 64 << 20 })
+	var data bytes.Buffer
+	out := tar.NewWriter(&data)
+	for i := range 100 {
+		err := out.WriteHeader(&tar.Header{Name: fmt.Sprintf("%03d.txt", i), Size: 100 << 10, Format: tar.FormatUSTAR})
+		if _, write := out.Write(make([]byte, 100<<10)); errors.Join(err, write) != nil {
+			t.Fatal(err, write)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.ticket = &pb.Ticket{File: store.Put("mem://f.tar", data.Bytes()), ExpiresUnix: time.Now().Add(time.Hour).Unix()}
+	r.program = &pb.Program{}
+	scanned, err := r.index(t.Context(), t)
+	if err != nil || r.list != "" {
+		t.Fatalf("by %q: %v", r.list, err)
+	}
+	list := store.Put("mem://f.idx", recordstest.TarList(data.Bytes()))
+	listed, err := r.index(t.Context(), t)
+	if err != nil || r.list != list.GetUri() || !bytes.Equal(listed.Bytes(), scanned.Bytes()) {
+		t.Errorf("by %q, want %q: %v", r.list, list.GetUri(), err)
+	}
 }

@@ -52,6 +52,7 @@ type rig struct {
 	ticket   *pb.Ticket
 	program  *pb.Program
 	keeper   keeper
+	list     string // by which the last index was made, as its trailer says
 }
 
 func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pipeline.Config)) *rig {

@@ -15,10 +15,11 @@ import (
 const extentBytes = 4 << 20
 
 // A restart takes 32 KiB of the index. So restarts are so far apart that the index stays below a thousandth of the
-// file, and there are no more of them than restartsOfFile.
+// file, and there are no more of them than restartsOfFile: the block of a session that is one file lies in etcd with
+// all of its restarts, and one answer to a trainer may have those of two blocks.
 const (
 	minSpacing     = 32 << 20
-	restartsOfFile = 1024
+	restartsOfFile = 256
 )
 
 // spacingOf is how many stored bytes lie between the restarts of a file; 0: it has none.
