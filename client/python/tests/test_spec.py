@@ -203,15 +203,6 @@ def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert absolute("s3://bucket/~/") == "s3://bucket/~/"
 
 
-def test_paths_of_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert absolute("delta+clicks@v12") == f"delta+{tmp_path}/clicks@v12"
-    assert absolute("delta+~/clicks/") == f"delta+{tmp_path}/clicks/"
-    assert absolute("delta+/data/clicks") == "delta+/data/clicks"
-    assert absolute("delta+s3://bucket/clicks@v1") == "delta+s3://bucket/clicks@v1"
-
-
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     made = spec.build(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-
-_TABLE = re.compile(r"(?:delta|iceberg)\+")  # spec.TablePrefixes in Go
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:
@@ -13,8 +10,6 @@ def absolute(uri: str | os.PathLike[str]) -> str:
     text = os.fspath(uri)
     if not text or "://" in text:
         return text
-    if table := _TABLE.match(text):
-        return table[0] + absolute(text[table.end() :])
     text = os.path.expanduser(text)  # noqa: PTH111  (Path drops the slash)
     if os.path.isabs(text):  # noqa: PTH117
         return text
