@@ -42,7 +42,7 @@ func identify(
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", 0, fmt.Errorf("the table's version names %s, which is gone: it was vacuumed, or its version has "+
-			"expired; read a newer version: %w", uri, fs.ErrNotExist)
+			"expired; read a newer version: %w", uri, err)
 	case err != nil:
 		return "", 0, err
 	case len(found) != 1 || found[0].GetUri() != uri:
