@@ -120,6 +120,8 @@ func TestURIMistakes(t *testing.T) {
 	for uri, want := range map[string]string{
 		"":              "empty",
 		"ftp://b/x":     "unknown scheme; use file://, s3://",
+		"s3a://b/x":     "unknown scheme; write s3://",
+		"abfs://c@a/x":  "scheme abfs cannot be taken: unknown scheme; write abfss://container@account",
 		"file://data/x": "absolute path",
 		"s3://":         "bucket",
 		"s3://b*/x":     "bucket",

@@ -133,6 +133,7 @@ func (s *Store) Find(ctx context.Context, profile string, uris []string, kind Ki
 func Canonical(uri string) (string, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	authority, _, _ := strings.Cut(rest, "/")
+	store, err := storeOf(uri)
 	switch {
 	case uri == "":
 		return "", errors.New("a URI is empty; name a directory, a glob or a file")
@@ -143,14 +144,13 @@ func Canonical(uri string) (string, error) {
 		return file.URI(uri)
 	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
 		return "", fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
-	case strings.Contains(authority, "@") && !mayHaveName(scheme): // the URI is not repeated: messages are logged
-		return "", fmt.Errorf(
-			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
-			scheme)
-	}
-	store, err := storeOf(uri)
-	if err != nil {
+	case err != nil && strings.Contains(authority, "@"): // what may be a password is not repeated: messages are logged
+		return "", object.Secret("a URI of scheme %s cannot be taken: %v", scheme, err)
+	case err != nil:
 		return "", fmt.Errorf("%s: %w", uri, err)
+	case strings.Contains(authority, "@") && !mayHaveName(scheme):
+		return "", object.Secret(
+			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme)
 	}
 	return store.Canonical(uri)
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,7 +45,18 @@ func storeOf(uri string) (object.Store, error) {
 			known = append(known, each+"://")
 		}
 	}
+	if ours, ok := elsewhere()[scheme]; ok {
+		return object.Store{}, fmt.Errorf("unknown scheme; write %s", ours)
+	}
 	return object.Store{}, errors.New("unknown scheme; use " + english.WordSeries(known, "or"))
+}
+
+// elsewhere are schemes of other programs, and what stands for them here.
+func elsewhere() map[string]string {
+	const azure = "abfss://container@account.dfs.core.windows.net/path"
+	return map[string]string{
+		"s3a": "s3://", "s3n": "s3://", "gcs": "gs://", "azure": "az://", "abfs": azure, "wasb": azure, "wasbs": azure,
+	}
 }
 
 // profileOfType returns an empty profile of a type; "" is the default. Errors do not repeat it: it might be a secret.

@@ -82,8 +82,8 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 func open(ctx context.Context, st storage.Storage, profile string, named spec.TableURI) (*Listing, error) {
 	i := slices.IndexFunc(kinds(), func(k table.Kind) bool { return k.Prefix == named.Prefix })
 	if i < 0 {
-		return nil, fmt.Errorf("tables of %s cannot be read: write its rows as Parquet files elsewhere, and name these",
-			named.Prefix)
+		return nil, fmt.Errorf("tables of %s cannot be read: write its rows to a table of Delta Lake, or to Parquet "+
+			"files of their own folder", named.Prefix)
 	}
 	root, err := storage.Canonical(named.Root)
 	if err != nil {

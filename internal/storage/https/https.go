@@ -67,8 +67,8 @@ func (c *Client) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int6
 // request asks for a file, with the profile's token.
 func (c *Client) request(uri string) (web.Request, error) {
 	if !c.hosts {
-		return web.Request{}, errors.New("the storage profile lists no hosts, and of these alone https:// is read; " +
-			"give it type: https and hosts: [data.example.org]")
+		return web.Request{}, errors.New("the storage profile lists no hosts, and others are not read; write one " +
+			"with type: https and hosts: [data.example.org], and name it (dataset.storage, --storage)")
 	}
 	canonical, err := canonical(uri) // a file's URI may come from a manifest
 	if err != nil {

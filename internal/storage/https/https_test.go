@@ -266,6 +266,9 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", uri, err, want)
 		}
+		if strings.Contains(uri, "hunter2@") && !errors.Is(err, object.ErrSecret) {
+			t.Errorf("%v is no ErrSecret: commands would repeat the URI", err)
+		}
 	}
 	s = newStore(t, &https.Profile{Hosts: []string{host}})
 	if _, err := s.List(t.Context(), "", []string{base + "/a.parquet"}); err == nil ||

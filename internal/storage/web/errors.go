@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -81,6 +82,9 @@ func classify(err error) error {
 		return fmt.Errorf("set the storage profile's ca_file if the server has a private certificate: %w", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("check whether the server speaks https: %w", err)
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		err = fmt.Errorf("check the host's name, and that this machine can look it up: %w", err)
 	}
 	return object.Transient(err)
 }

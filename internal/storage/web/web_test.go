@@ -116,6 +116,9 @@ func resolver(t *testing.T, answers ...string) *net.Resolver {
 			}
 			if q := question.Questions[0]; q.Type == dnsmessage.TypeA {
 				at := netip.MustParseAddr(answers[min(int(asked.Add(1)), len(answers))-1])
+				if !strings.HasSuffix(q.Name.String(), "example.com.") {
+					reply.RCode = dnsmessage.RCodeNameError
+				}
 				reply.Answers = []dnsmessage.Resource{{
 					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 0},
 					Body:   &dnsmessage.AResource{A: at.As4()},
@@ -156,6 +159,15 @@ func TestRebinding(t *testing.T) {
 	}
 	if n := reached.Load(); n != 1 {
 		t.Errorf("the server was reached %d times", n)
+	}
+}
+
+func TestUnknownHost(t *testing.T) {
+	c := newClient(t, web.Rules{Hosts: anyHost})
+	c.ResolveBy(resolver(t, "127.0.0.1"))
+	_, _, err := c.Size(t.Context(), ask(t, "https://exmaple.org/a"))
+	if err == nil || !strings.Contains(err.Error(), "check the host's name") || !object.IsTransient(err) {
+		t.Errorf("%v, want what to check", err)
 	}
 }
 

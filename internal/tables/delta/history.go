@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
@@ -61,6 +62,10 @@ func list(ctx context.Context, t *table.Table) (*history, error) {
 		return strings.HasSuffix(uri, logDir+name) && len(name) > 20 && versionOf(name) >= 0
 	}
 	found, err := find(ctx, t, logDir, ours)
+	if errors.Is(err, object.ErrNoFolders) {
+		return nil, errors.New("web servers do not list folders, and the log of a table is one: copy the table to a store " +
+			"that lists them, such as S3")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no log lies in _delta_log/: name the folder that has it (%w)", err)
 	}
