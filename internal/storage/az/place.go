@@ -87,7 +87,7 @@ func (c *Client) locate(uri string) (at, error) {
 	if err != nil {
 		return at{}, err
 	}
-	for level := range strings.SplitSeq(p.blob, "/") {
+	for level := range strings.FieldsFuncSeq(p.blob, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if level == "." || level == ".." {
 			return at{}, fmt.Errorf("it has a level %s, which is no name of a blob; take it out", level)
 		}

@@ -215,7 +215,7 @@ func TestMistakes(t *testing.T) {
 	for name, tc := range map[string]struct{ endpoint, want string }{
 		"http": {
 			strings.Replace(page, "http:", "https:", 1),
-			"check whether the storage profile's endpoint is http or https",
+			"check whether the server speaks http or https",
 		},
 		"no S3": {page, "XML"},
 	} {
