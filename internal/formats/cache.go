@@ -27,7 +27,8 @@ const (
 )
 
 // Cache keeps the descriptions of files read lately, up to a number of bytes. A file is known by URI and ETag, so a
-// changed one is never mistaken for the old; one whose ETag is weak is not kept. It may be used by many goroutines at once.
+// changed one is never mistaken for the old; one whose ETag is weak is not kept. It may be used by many goroutines at
+// once.
 type Cache struct {
 	kept   *lru.Cache[cacheKey, format.File]
 	looked *lru.Cache[cacheKey, time.Time]    // whether they are current

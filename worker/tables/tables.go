@@ -86,8 +86,8 @@ type Held struct {
 // Release says that the table is not used any more.
 func (h *Held) Release() { h.store.release(h.entry) }
 
-// Hold returns a session's table, after it has been loaded if nobody did that before. It is loaded to its end even if nobody
-// waits any more. One whose file has a weak ETag is no other session's, and not kept. Release what is returned.
+// Hold returns a session's table, after it has been loaded if nobody did that before. It is loaded to its end even if
+// nobody waits any more. One whose file has a weak ETag is no other session's, and not kept. Release what is returned.
 func (s *Store) Hold(ctx context.Context, session string, t *pb.Table) (*Held, error) {
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
 	if err != nil {
