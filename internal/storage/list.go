@@ -144,9 +144,8 @@ func Canonical(uri string) (string, error) {
 	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
 		return "", fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
 	case strings.Contains(authority, "@") && !mayHaveName(scheme): // the URI is not repeated: messages are logged
-		return "", fmt.Errorf(
-			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names",
-			scheme)
+		return "", object.Secret(fmt.Errorf(
+			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme))
 	}
 	store, err := storeOf(uri)
 	if err != nil {

@@ -54,7 +54,10 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i, uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
-		if err != nil {
+		switch {
+		case errors.Is(err, storage.ErrSecret):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("%s: %w", uri, err)
 		}
 		return found, nil

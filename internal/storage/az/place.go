@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
 // Schemes of this store's URIs: az://container/path, whose account the profile names, and
@@ -40,16 +42,16 @@ func parse(uri string) (place, error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	authority, blob, _ := strings.Cut(rest, "/")
 	if _, query, ok := strings.Cut(blob, "?"); ok && strings.Contains(query, "sig=") {
-		return place{}, fmt.Errorf(
+		return place{}, object.Secret(fmt.Errorf(
 			"a URI of scheme %s holds a shared access signature; it belongs in the environment variable that sas_env "+
-				"of a storage profile names", scheme)
+				"of a storage profile names", scheme))
 	}
 	p := place{root: scheme + "://" + authority + "/", container: authority, blob: blob}
 	if scheme == schemeABFSS {
 		container, host, ok := strings.Cut(authority, "@")
 		if strings.Contains(container, ":") || strings.Contains(host, "@") {
-			return place{}, fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage profile, which "+
-				"the spec names", scheme)
+			return place{}, object.Secret(fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage "+
+				"profile, which the spec names", scheme))
 		}
 		p.container = container
 		p.account, p.cloud, _ = strings.Cut(host, ".dfs.")
