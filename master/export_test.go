@@ -39,13 +39,13 @@ func (m *Master) KeepIndexes() { m.indexes.worth = 0 }
 
 // IndexStored is when a file's index was written to etcd.
 func (m *Master) IndexStored(uri string, x *index.Index) time.Time {
-	when, _ := m.indexes.stored.Get(indexKey{"", uri, x.Of})
+	when, _ := m.indexes.stored.Get(indexKey{uri: uri, of: x.Of})
 	return when
 }
 
 // DamageIndex changes a byte of a file's index in etcd.
 func (m *Master) DamageIndex(ctx context.Context, uri string, x *index.Index) error {
-	name := indexKey{"", uri, x.Of}.name()
+	name := indexKey{uri: uri, of: x.Of}.name()
 	data, err := m.cfg.Store.Index(ctx, m.leading().leadership, name)
 	if err != nil {
 		return err

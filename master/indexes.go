@@ -55,10 +55,12 @@ type indexer struct {
 	term func() *term
 }
 
-// indexKey names an index: the same file, version and options have the same one.
+// indexKey names an index: the same file, version and options have the same one; of a file whose ETag is weak, within a
+// session alone.
 type indexKey struct {
 	profile, uri string
 	of           index.Of
+	session      string // "": all
 }
 
 func newIndexer(m *Master) *indexer {
@@ -91,7 +93,11 @@ type scanned struct {
 }
 
 func (x *indexing) key(f *scanned) indexKey {
-	return indexKey{x.program.GetStorage(), f.GetUri(), f.of}
+	key := indexKey{profile: x.program.GetStorage(), uri: f.GetUri(), of: f.of}
+	if s := x.session; storage.IsWeak(f) {
+		key.session = fmt.Sprintf("%s/%s, opened at %d", s.GetNamespace(), s.GetId(), s.GetCreatedUnix())
+	}
+	return key
 }
 
 // whole gives those of a block's files their extents that say nothing of them: by an index that is kept, that lies

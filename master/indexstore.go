@@ -17,6 +17,7 @@ func (k indexKey) name() (name store.IndexName) {
 	for _, part := range []any{k.profile, k.uri, k.of.Format, k.of.Version, k.of.Options, k.of.Size, k.of.ETag} {
 		fmt.Fprintf(h, "%q,", fmt.Sprint(part))
 	}
+	h.Write([]byte(k.session)) // what is before has its own end
 	h.Sum(name[:0])
 	return name
 }

@@ -27,7 +27,8 @@ const (
 )
 
 // Cache keeps the descriptions of files read lately, up to a number of bytes. A file is known by URI and ETag, so a
-// changed one is never mistaken for the old. It may be used by many goroutines at once.
+// changed one is never mistaken for the old; one whose ETag is weak is not kept. It may be used by many goroutines at
+// once.
 type Cache struct {
 	kept   *lru.Cache[cacheKey, format.File]
 	looked *lru.Cache[cacheKey, time.Time]    // whether they are current
@@ -84,6 +85,11 @@ func (c *Cache) Load(
 	take func(int64) error,
 ) (format.File, error) {
 	key := keyOf(profile, f, how)
+	if storage.IsWeak(f) {
+		return c.describe(ctx, &format.Input{
+			Storage: st, Profile: profile, File: f, How: how, Sources: sources, Take: take,
+		})
+	}
 	for {
 		found, ok := c.kept.Get(key)
 		if ok && found.Knows(sources) {
@@ -149,12 +155,7 @@ func (c *Cache) isCurrent(ctx context.Context, key cacheKey, f format.File, in *
 }
 
 func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (format.File, error) {
-	if in.Take == nil {
-		take, leave := c.room.Enter(ctx)
-		defer leave()
-		in.Take = take
-	}
-	loaded, err := load(ctx, in)
+	loaded, err := c.describe(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,16 @@ func (c *Cache) load(ctx context.Context, key cacheKey, in *format.Input) (forma
 	c.indexSmall(ctx, key, in, loaded)
 	c.kept.Put(key, loaded, loaded.Size())
 	return loaded, nil
+}
+
+// describe reads a description.
+func (c *Cache) describe(ctx context.Context, in *format.Input) (format.File, error) {
+	if in.Take == nil {
+		take, leave := c.room.Enter(ctx)
+		defer leave()
+		in.Take = take
+	}
+	return load(ctx, in)
 }
 
 // begin notes that a file is being described, unless it is so already: then others is closed at the end of that.

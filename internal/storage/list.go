@@ -145,12 +145,12 @@ func Canonical(uri string) (string, error) {
 	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
 		return "", fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
 	case err != nil && strings.Contains(authority, "@"): // what may be a password is not repeated: messages are logged
-		return "", object.Secret("a URI of scheme %s cannot be taken: %v", scheme, err)
+		return "", object.Secret(fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, err))
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", uri, err)
 	case strings.Contains(authority, "@") && !mayHaveName(scheme):
-		return "", object.Secret(
-			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme)
+		return "", object.Secret(fmt.Errorf(
+			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme))
 	}
 	return store.Canonical(uri)
 }

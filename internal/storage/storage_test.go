@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,10 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/az"
+	"github.com/penstock-ml/penstock/internal/storage/hf"
+	"github.com/penstock-ml/penstock/internal/storage/https"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,10 +59,12 @@ func TestCredentialsInAURI(t *testing.T) {
 	st := newStore(t)
 	for _, uri := range []string{
 		"s3://AKIA7:hunter2@bucket/data/", "s3://hunter2@bucket/*.parquet",
-		"https://me:hunter2@host/data",
+		"https://me:hunter2@host/data", "abfss://me:hunter2@account1.dfs.core.windows.net/data",
+		"az://container/data?sv=1&sig=hunter2", "https://host/data?sig=hunter2",
 	} {
 		_, err := st.List(t.Context(), "", []string{uri})
-		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "storage profile") {
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "storage profile") ||
+			!errors.Is(err, storage.ErrSecret) { // who adds the URI asks for that
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -115,5 +122,25 @@ func TestBracesOfOneFile(t *testing.T) {
 func TestPipes(t *testing.T) {
 	if uri, err := storage.Canonical("pipe:cat x.tar"); err == nil || !strings.Contains(err.Error(), "pipe: is not read") {
 		t.Errorf("%s, %v", uri, err)
+	}
+}
+
+// A secret that stands where the name of an environment variable belongs is not repeated.
+func TestSecretForAName(t *testing.T) {
+	for uri, p := range map[string]storage.Profile{
+		"s3://bucket/a":                 &s3.Profile{Credentials: s3.FromEnv, AccessKeyEnv: "s3cr3t", SecretKeyEnv: "s3cr3t"},
+		"az://container/a":              &az.Profile{Account: "account1", SASEnv: "sig=s3cr3t"},
+		"https://h/a":                   &https.Profile{Hosts: []string{"h"}, TokenEnv: "s3cr3t"},
+		"hf://datasets/org/name/a.json": &hf.Profile{TokenEnv: "s3cr3t"},
+	} {
+		st, err := storage.New(storage.Config{Profiles: map[string]storage.Profile{"default": p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = st.List(t.Context(), "", []string{uri})
+		if err == nil || strings.Contains(err.Error(), "s3cr3t") || !strings.Contains(err.Error(), "_env names is not set") {
+			t.Errorf("%s: %v", uri, err)
+		}
+		st.Close()
 	}
 }

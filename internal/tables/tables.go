@@ -69,7 +69,10 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 				uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
-		if err != nil {
+		switch {
+		case errors.Is(err, storage.ErrSecret):
+			return nil, err
+		case err != nil:
 			return nil, &Error{uri, err}
 		}
 		return found, nil

@@ -49,7 +49,7 @@ func (s sides) close() {
 // hold loads the tables of a program.
 func (s sides) hold(ctx context.Context, p *pb.Program) (tables.Set, error) {
 	if s.store != nil {
-		return s.store.All(ctx, p)
+		return s.store.All(ctx, "", p)
 	}
 	for _, step := range p.GetSteps() {
 		if step.Table != nil && int(step.GetTable()) < len(p.GetTables()) {

@@ -177,6 +177,9 @@ func (r *reading) told(ctx context.Context, e *pb.Excluded, rows int64) (told, e
 		}
 		return vectorOf(e.GetContent())
 	}
+	if storage.IsWeak(e) {
+		return r.load(ctx, e, rows)
+	}
 	k := key{r.profile, e.GetUri(), e.GetEtag(), e.GetOffset(), e.GetLength(), e.GetForm()}
 	for {
 		if found, ok := r.kept.Get(k); ok {

@@ -15,7 +15,7 @@ import (
 // join waits for the tables that the program's steps look values up in. It comes first: what the stream itself may hold
 // is what they leave.
 func (s *Stream) join(ctx context.Context) (err error) {
-	s.tables, err = s.pipeline.tables.All(ctx, s.program)
+	s.tables, err = s.pipeline.tables.All(ctx, s.ticket.GetNamespace()+"/"+s.ticket.GetSession(), s.program)
 	s.session.tell(err)
 	if errors.Is(err, tables.ErrUnusable) { // by no worker: what it holds is no fault of the files
 		return fmt.Errorf("%w: %w", ErrProgram, err)

@@ -11,8 +11,9 @@ import (
 // Set are the tables of a program; nil in place of those that no step looks values up in.
 type Set []*Held
 
-// All waits for the tables that a program's steps look values up in. Its errors name the step. Release the set.
-func (s *Store) All(ctx context.Context, p *pb.Program) (_ Set, err error) {
+// All waits for the tables that the steps of a session's program look values up in. Its errors name the step. Release the
+// set.
+func (s *Store) All(ctx context.Context, session string, p *pb.Program) (_ Set, err error) {
 	set := make(Set, len(p.GetTables()))
 	defer func() {
 		if err != nil {
@@ -24,7 +25,7 @@ func (s *Store) All(ctx context.Context, p *pb.Program) (_ Set, err error) {
 		if step.Table == nil || at >= len(set) || set[at] != nil {
 			continue
 		}
-		if set[at], err = s.Hold(ctx, p.GetTables()[at]); err != nil {
+		if set[at], err = s.Hold(ctx, session, p.GetTables()[at]); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.GetAt(), err)
 		}
 	}

@@ -86,12 +86,15 @@ type Held struct {
 // Release says that the table is not used any more.
 func (h *Held) Release() { h.store.release(h.entry) }
 
-// Hold returns a table, after it has been loaded if nobody did that before. It is loaded to its end even if nobody
-// waits any more. Release what is returned.
-func (s *Store) Hold(ctx context.Context, t *pb.Table) (*Held, error) {
+// Hold returns a session's table, after it has been loaded if nobody did that before. It is loaded to its end even if
+// nobody waits any more. One whose file has a weak ETag is no other session's, and not kept. Release what is returned.
+func (s *Store) Hold(ctx context.Context, session string, t *pb.Table) (*Held, error) {
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", t.GetFile().GetUri(), err)
+	}
+	if storage.IsWeak(t.GetFile()) {
+		key = append(key, session...)
 	}
 	e := s.enter(string(key), t) //nolint:contextcheck // what loads is for all that wait
 	select {
@@ -181,8 +184,13 @@ func (s *Store) release(e *entry) {
 	}
 	account := e.account
 	e.account = nil
-	s.unused = append(s.unused, e)
-	s.size += e.bytes
+	if storage.IsWeak(e.about.GetFile()) {
+		delete(s.known, e.key)
+		e.table = nil
+	} else {
+		s.unused = append(s.unused, e)
+		s.size += e.bytes
+	}
 	s.mu.Unlock()
 	account.Close(nil)
 }

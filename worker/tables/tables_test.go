@@ -86,7 +86,7 @@ func about(f *pb.File) *pb.Table {
 
 func (r *rig) hold(t *testing.T, of *pb.Table) *Held {
 	t.Helper()
-	h, err := r.Hold(t.Context(), of)
+	h, err := r.Hold(t.Context(), "s", of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestHoldFails(t *testing.T) {
 		"changed": {changed, storage.ErrChanged, "mem://changed"},
 		"damaged": {about(r.files.Put("mem://damaged", damaged)), ErrUnusable, "mem://damaged"},
 	} {
-		_, err := r.Hold(t.Context(), c.table)
+		_, err := r.Hold(t.Context(), "s", c.table)
 		unusable := errors.Is(err, ErrUnusable)
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.words) || unusable != (name == "damaged") {
 			t.Errorf("%s: %v", name, err)
@@ -195,7 +195,7 @@ func TestHoldFails(t *testing.T) {
 	table := about(r.files.Put("mem://slow", items(t, one, 3)))
 	hook := r.files.Hook
 	r.files.Hook = func(context.Context, *pb.File, int64, int64) error { return storage.ErrChanged }
-	if _, err := r.Hold(t.Context(), table); err == nil {
+	if _, err := r.Hold(t.Context(), "s", table); err == nil {
 		t.Error("a table without storage is there")
 	}
 	r.files.Hook = hook
@@ -216,7 +216,7 @@ func TestHoldGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
-		_, err := r.Hold(ctx, table)
+		_, err := r.Hold(ctx, "s", table)
 		gone <- err
 	}()
 	<-reading

@@ -69,7 +69,7 @@ func TestWritten(t *testing.T) {
 		damaged := bytes.Clone(data)
 		damaged[at] ^= 1
 		table.File = r.files.Put("mem://fitted", damaged)
-		_, err := r.Hold(t.Context(), table)
+		_, err := r.Hold(t.Context(), "s", table)
 		const want = "table mem://fitted: row group 1: its bytes differ from those that were written of " +
 			"vocabulary(\"user\"); write the file again with `penstock fit`"
 		if !errors.Is(err, ErrUnusable) || !strings.HasSuffix(err.Error(), want) {

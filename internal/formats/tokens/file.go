@@ -54,8 +54,8 @@ func (f *File) IsCurrent(ctx context.Context, in *format.Input) (bool, error) {
 	if errors.Is(err, errNoIndex) {
 		return false, nil
 	}
-	return err == nil && found.GetUri() == f.beside.GetUri() && found.GetSize() == f.beside.GetSize() &&
-		found.GetEtag() == f.beside.GetEtag(), err
+	return err == nil && !storage.IsWeak(found) && found.GetUri() == f.beside.GetUri() &&
+		found.GetSize() == f.beside.GetSize() && found.GetEtag() == f.beside.GetEtag(), err
 }
 
 // tokens is how many there are.

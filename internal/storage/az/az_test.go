@@ -76,7 +76,7 @@ func testCredentials(t *testing.T, a *storagetest.Azurite) {
 		"nobody":       {az.Profile{Credentials: az.Anonymous}, "closed", "x.parquet"},
 		"wrong key":    {az.Profile{AccountKeyEnv: "WRONG_KEY"}, "closed", "check the account key in WRONG_KEY"},
 		"no key":       {az.Profile{AccountKeyEnv: "NO_KEY"}, "closed", "NO_KEY holds no account key"},
-		"unset":        {az.Profile{AccountKeyEnv: "UNSET"}, "closed", "UNSET, which the profile names, is not set"},
+		"unset":        {az.Profile{AccountKeyEnv: "UNSET"}, "closed", "that the profile's account_key_env names is not set"},
 		"over":         {az.Profile{SASEnv: "OVER"}, "closed", "the shared access signature in OVER ended at"},
 		"writes":       {az.Profile{SASEnv: "WRITES"}, "closed", "access denied"},
 		"forged":       {az.Profile{SASEnv: "FORGED"}, "closed", "FORGED is not one of this container"},

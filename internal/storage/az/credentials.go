@@ -31,7 +31,7 @@ type signer interface {
 func (p *Profile) signer(client *http.Client) (signer, error) {
 	switch p.source() {
 	case FromKey:
-		given, err := variable(p.AccountKeyEnv)
+		given, err := variable("account_key_env", p.AccountKeyEnv)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (p *Profile) signer(client *http.Client) (signer, error) {
 		}
 		return &sharedKey{name: p.AccountKeyEnv, text: given, key: key, now: time.Now}, nil
 	case FromSAS:
-		given, err := variable(p.SASEnv)
+		given, err := variable("sas_env", p.SASEnv)
 		if err != nil {
 			return nil, err
 		}
@@ -53,10 +53,11 @@ func (p *Profile) signer(client *http.Client) (signer, error) {
 	return newTokens(p.identity(client)), nil
 }
 
-func variable(name string) (string, error) {
+// variable is the value of the environment variable that a field of the profile names.
+func variable(field, name string) (string, error) {
 	value := strings.TrimSpace(os.Getenv(name))
 	if value == "" {
-		return "", object.Ours(fmt.Errorf("environment variable %s, which the profile names, is not set", name))
+		return "", object.Ours(object.Unset(field))
 	}
 	return value, nil
 }

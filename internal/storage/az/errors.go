@@ -1,9 +1,6 @@
 package az
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,13 +10,11 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
-// clientClosedRequest is nginx's, when what it is a proxy of or for hung up.
-const clientClosedRequest = 499
-
 // classify says in words of ours what went wrong, and marks what may go away by itself.
-func (c *Client) classify(where at, r refusal) error {
+func (c *Client) classify(where at, r refusal, to *http.Request) error {
 	r.message = c.signer.hide(r.message) // a service may repeat what it was sent
 	r.code = c.signer.hide(r.code)
 	switch r.code {
@@ -31,7 +26,7 @@ func (c *Client) classify(where at, r refusal) error {
 		return fmt.Errorf("%w: %w", fs.ErrExist, r)
 	case "AuthenticationFailed", "InvalidAuthenticationInfo":
 		r.message = "" // it may tell what was signed, and by what
-		return c.unauthenticated(r)
+		return c.unauthenticated(r, to)
 	case "AuthorizationFailure":
 		return fmt.Errorf("%w; let this machine in by the account's network rules, if it has any; else %s: %w",
 			object.ErrDenied, c.signer.advice(), r)
@@ -50,19 +45,18 @@ func (c *Client) classify(where at, r refusal) error {
 		return object.ErrChanged
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w; check the storage profile's credentials: %w", object.ErrDenied, r)
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == clientClosedRequest,
-		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
-		return object.Transient(r)
+	case web.Passes(status):
+		return object.Later(r, r.after)
 	case status < http.StatusBadRequest:
 		return fmt.Errorf("check the storage profile's endpoint, which sends its callers elsewhere: %w", r)
 	}
 	return r
 }
 
-func (c *Client) unauthenticated(r refusal) error {
+func (c *Client) unauthenticated(r refusal, to *http.Request) error {
 	err := object.Ours(fmt.Errorf("%w; %s: %w", object.ErrDenied, c.signer.advice(), r))
 	if t, ok := c.signer.(*tokens); ok {
-		t.forget()
+		t.forget(to)
 		return object.Transient(err)
 	}
 	return err
@@ -89,27 +83,15 @@ func deniedFor(code string) string {
 	return ""
 }
 
-// network says what only a change of configuration can mend, and takes for transient what cuts a connection. The URL
-// of a request is left out: it may hold a shared access signature.
+// network is web.Network without the URL of a request: it may hold a shared access signature.
 func (c *Client) network(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("%s: %w", strings.ToUpper(u.Op), u.Err)
 	}
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var record tls.RecordHeaderError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &certificate), errors.As(err, &authority):
-		return fmt.Errorf("set the storage profile's ca_file if the service has a private certificate: %w", err)
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("check whether the storage profile's endpoint is http or https: %w", err)
-	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return object.Transient(fmt.Errorf("check the account's name: %w", err))
 	}
-	return object.Transient(err)
+	return web.Network(err)
 }
 
 // maxMessage bounds what is repeated of a service's words.

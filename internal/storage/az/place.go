@@ -42,16 +42,16 @@ func parse(uri string) (place, error) {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	authority, blob, _ := strings.Cut(rest, "/")
 	if _, query, ok := strings.Cut(blob, "?"); ok && strings.Contains(query, "sig=") {
-		return place{}, object.Secret(
+		return place{}, object.Secret(fmt.Errorf(
 			"a URI of scheme %s holds a shared access signature; it belongs in the environment variable that sas_env "+
-				"of a storage profile names", scheme)
+				"of a storage profile names", scheme))
 	}
 	p := place{root: scheme + "://" + authority + "/", container: authority, blob: blob}
 	if scheme == schemeABFSS {
 		container, host, ok := strings.Cut(authority, "@")
 		if strings.Contains(container, ":") || strings.Contains(host, "@") {
-			return place{}, object.Secret("a URI of scheme %s holds credentials; they belong in a storage profile, which "+
-				"the spec names", scheme)
+			return place{}, object.Secret(fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage "+
+				"profile, which the spec names", scheme))
 		}
 		p.container = container
 		p.account, p.cloud, _ = strings.Cut(host, ".dfs.")
@@ -89,7 +89,7 @@ func (c *Client) locate(uri string) (at, error) {
 	if err != nil {
 		return at{}, err
 	}
-	for level := range strings.SplitSeq(p.blob, "/") {
+	for level := range strings.FieldsFuncSeq(p.blob, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if level == "." || level == ".." {
 			return at{}, fmt.Errorf("it has a level %s, which is no name of a blob; take it out", level)
 		}

@@ -87,6 +87,7 @@ func TestAccounts(t *testing.T) {
 		{Profile{AccountKeyEnv: "KEY"}, "mine1", other, "name a profile of that account"},
 		{Profile{SASEnv: "SAS"}, "mine1", other, "name a profile of that account"},
 		{Profile{Account: "mine1"}, "", "az://container/a/../x", "level .."},
+		{Profile{Account: "mine1"}, "", `az://container/a\..\..\other\x`, "level .."},
 		{Profile{Account: "mine1", Endpoint: "https://proxy/mine1/"}, "", "az://container/x", "https://proxy/mine1/container/x"},
 	} {
 		t.Setenv("AZURE_STORAGE_ACCOUNT", tc.variable)

@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
 const (
@@ -62,13 +65,14 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, c.classify(r.at, readRefusal(resp))
+	return nil, c.classify(r.at, readRefusal(resp), req)
 }
 
 // refusal is an answer that does not grant a request.
 type refusal struct {
 	status        int
 	code, message string
+	after         time.Duration // how long the service asks to be left alone
 }
 
 // readRefusal takes from an answer what may be shown: its details repeat what was signed.
@@ -79,7 +83,10 @@ func readRefusal(resp *http.Response) refusal {
 	}
 	// What is not XML says nothing: the status does.
 	_ = xml.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&body)
-	r := refusal{status: resp.StatusCode, code: resp.Header.Get("X-Ms-Error-Code"), message: firstLine(body.Message)}
+	r := refusal{
+		status: resp.StatusCode, code: resp.Header.Get("X-Ms-Error-Code"), message: firstLine(body.Message),
+		after: web.After(resp.Header, time.Now()),
+	}
 	if r.code == "" {
 		r.code = firstLine(body.Code)
 	}

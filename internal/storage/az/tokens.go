@@ -20,6 +20,7 @@ import (
 const (
 	// audience of the tokens, in all of Azure's clouds.
 	audience = "https://storage.azure.com/.default"
+	bearer   = "Bearer "
 	// patience is the time that fetching a token may take.
 	patience = 30 * time.Second
 	// renewAgain is the pause after a renewal that failed, while the token before can be used.
@@ -81,7 +82,7 @@ func (t *tokens) sign(ctx context.Context, _ string, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", bearer+token)
 	return nil
 }
 
@@ -176,10 +177,14 @@ func (t *tokens) failed(err error) error {
 	return told
 }
 
-// forget has the next attempt fetch another token: the service does not take this one.
-func (t *tokens) forget() {
+// forget has the next attempt fetch another token: the service does not take that of a request. One that was fetched
+// since stays.
+func (t *tokens) forget(refused *http.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if refused.Header.Get("Authorization") != bearer+t.token {
+		return
+	}
 	t.due, t.ends, t.credential = time.Time{}, time.Time{}, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,10 +93,32 @@ func TestTokenIsWaitedFor(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		want("token 1")
-		all.forget()
+		all.forget(signed(t, all))
 		began := time.Now()
 		if _, err := all.get(t.Context()); !object.IsTransient(err) || time.Since(began) != patience {
 			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// signed is a request with the token of now.
+func signed(t *testing.T, all *tokens) *http.Request {
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	if err := all.sign(t.Context(), "", req); err != nil {
+		t.Error(err)
+	}
+	return req
+}
+
+// Of requests that went with one token, the first that is refused has another one be fetched, and the others do not.
+func TestRefusedToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, want := tokensOf(t, func(context.Context, int) error { return nil })
+		defer all.close()
+		sent := signed(t, all)
+		for range 3 {
+			all.forget(sent)
+			want("token 2")
 		}
 	})
 }

@@ -1,9 +1,6 @@
 package gs
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +9,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
 var errNotGCS = errors.New("check whether the storage profile's endpoint is Google Cloud Storage")
@@ -27,10 +26,12 @@ const (
 type refusal struct {
 	status          int
 	reason, message string
+	after           time.Duration // how long the service asks to be left alone
 }
 
 // readRefusal takes the reason from an answer, which is JSON, or of an object's content a line of text.
-func readRefusal(status int, body io.Reader) refusal {
+func readRefusal(status int, header http.Header, body io.Reader) refusal {
+	r := refusal{status: status, after: web.After(header, time.Now())}
 	text, _ := io.ReadAll(io.LimitReader(body, maxRefusal)) // of one that is cut the status says enough
 	var answer struct {
 		Error struct {
@@ -39,9 +40,10 @@ func readRefusal(status int, body io.Reader) refusal {
 		}
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return refusal{status: status, message: firstLine(string(text))}
+		r.message = firstLine(string(text))
+		return r
 	}
-	r := refusal{status: status, message: firstLine(answer.Error.Message)}
+	r.message = firstLine(answer.Error.Message)
 	if all := answer.Error.Errors; len(all) > 0 {
 		r.reason = firstLine(all[0].Reason)
 	}
@@ -62,9 +64,6 @@ func (r refusal) Error() string {
 	return text + " " + http.StatusText(r.status)
 }
 
-// clientClosedRequest is nginx's, when what it is a proxy of or for hung up.
-const clientClosedRequest = 499
-
 // classify says in words of ours what was refused, and marks what may go away by itself.
 func (c *Client) classify(by *token, r refusal) error {
 	says := func(text string) bool { return strings.Contains(strings.ToLower(r.message), text) }
@@ -72,8 +71,8 @@ func (c *Client) classify(by *token, r refusal) error {
 	case r.status == http.StatusUnauthorized:
 		return c.tokens.refused(by, r)
 	case r.status == http.StatusForbidden && slices.Contains([]string{"rateLimitExceeded", "userRateLimitExceeded"},
-		r.reason):
-		return object.Transient(r)
+		r.reason), web.Passes(r.status):
+		return object.Later(r, r.after)
 	case says("requester pays"):
 		return fmt.Errorf("set the storage profile's user_project to a project that pays for requests: %w", r)
 	case r.status == http.StatusForbidden:
@@ -87,31 +86,6 @@ func (c *Client) classify(by *token, r refusal) error {
 		return object.ErrChanged
 	case r.status < http.StatusBadRequest:
 		return fmt.Errorf("%w: it redirects, which the API never does", errNotGCS)
-	case passes(r.status):
-		return object.Transient(r)
 	}
 	return r
-}
-
-// passes reports whether a refusal of this status may go away by itself.
-func passes(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
-		status == clientClosedRequest ||
-		status >= http.StatusInternalServerError && status != http.StatusNotImplemented
-}
-
-// network says what only a change of configuration can mend, and takes the rest for a cut connection.
-func network(err error) error {
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var record tls.RecordHeaderError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &certificate), errors.As(err, &authority):
-		return fmt.Errorf("set the storage profile's ca_file if the service has a private certificate: %w", err)
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("check whether the storage profile's endpoint is http or https: %w", err)
-	}
-	return object.Transient(err)
 }

@@ -24,7 +24,7 @@ func FuzzAnswers(f *testing.F) {
 				}
 			}
 		}
-		r := readRefusal(403, bytes.NewReader(text))
+		r := readRefusal(403, nil, bytes.NewReader(text))
 		if said := r.Error(); len(said) > maxMessage+100 || strings.Contains(said, "\n") || !utf8.ValidString(said) {
 			t.Errorf("it says %q", said)
 		}

@@ -15,6 +15,7 @@ import (
 	"net/url"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
 // maxAnswer bounds what is read of an answer that is no object. A page of a listing has 1000 names of 1024 bytes at
@@ -86,13 +87,13 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 	token.sign(req)
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return nil, network(err)
+		return nil, web.Network(err)
 	}
 	if resp.StatusCode < http.StatusMultipleChoices {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, c.classify(token, readRefusal(resp.StatusCode, resp.Body))
+	return nil, c.classify(token, readRefusal(resp.StatusCode, resp.Header, resp.Body))
 }
 
 // insert writes an object in one request, with its checksum, and returns its generation.

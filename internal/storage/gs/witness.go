@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/compute/metadata"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
 // witness stands between Google's library and the services that give tokens. The library puts what these answer into
@@ -46,7 +47,7 @@ func (f *fetch) client() *http.Client {
 // RoundTrip implements http.RoundTripper.
 func (f *fetch) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := f.next.RoundTrip(req)
-	f.passing.Store(err != nil || passes(resp.StatusCode))
+	f.passing.Store(err != nil || web.Passes(resp.StatusCode))
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		defer resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(reason(resp.Body)))
@@ -76,7 +77,7 @@ func (f *fetch) classify(why error) error {
 		firstLine(strings.ReplaceAll(why.Error(), "\n", " "))))
 	var network net.Error // of a machine's own service, which the library asks by itself
 	var answer *metadata.Error
-	if f.passing.Load() || errors.As(why, &network) || errors.As(why, &answer) && passes(answer.Code) {
+	if f.passing.Load() || errors.As(why, &network) || errors.As(why, &answer) && web.Passes(answer.Code) {
 		return object.Transient(err)
 	}
 	return err

@@ -128,11 +128,14 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 			return err
 		}
 	}
-	for page != nil {
+	for first := q.Mark == nil || *q.Mark == ""; page != nil; first = false {
 		var entries []entry
 		header, err := c.ask(ctx, p, web.Request{URL: page}, &entries)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch gone := errors.Is(err, fs.ErrNotExist); {
+		case gone && first:
 			return nil // as of an empty folder, which git does not have
+		case gone: // as text: the files before are there
+			return fmt.Errorf("the hub's listing ends before its end; list again: %v", err) //nolint:errorlint // see above
 		}
 		if err != nil {
 			return err

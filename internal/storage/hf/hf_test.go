@@ -3,6 +3,8 @@ package hf_test
 import (
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -193,6 +195,26 @@ func TestHostile(t *testing.T) {
 	}
 	if stolen {
 		t.Error("another server was sent the token")
+	}
+}
+
+// A listing whose later page is gone is no listing of the files before it.
+func TestListingIsCut(t *testing.T) {
+	h := startHub(t)
+	for n := range 2 * page {
+		h.put(fmt.Sprintf("d/%d.parquet", n), []byte("x"))
+	}
+	cut := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") != "" {
+			refuse(w, http.StatusNotFound, "EntryNotFound")
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	h.endpoint = cut
+	files, err := store(t, cut, h.cdn).List(t.Context(), "", []string{"hf://datasets/org/name/d/"})
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "list again") {
+		t.Errorf("%d files, %v", len(files), err)
 	}
 }
 

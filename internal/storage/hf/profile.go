@@ -2,7 +2,6 @@ package hf
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -127,7 +126,7 @@ func (p *Profile) Open() (object.Backend, error) {
 func (p *Profile) token() (web.Token, error) {
 	switch {
 	case p.TokenEnv != "" && os.Getenv(p.TokenEnv) == "":
-		return web.Token{}, fmt.Errorf("environment variable %s, which the profile names, is not set", p.TokenEnv)
+		return web.Token{}, object.Unset("token_env")
 	case p.TokenEnv != "" || p.TokenFile != "":
 		return web.Token{Env: p.TokenEnv, File: p.TokenFile}, nil
 	case os.Getenv("HF_TOKEN") != "":

@@ -2,7 +2,6 @@ package https
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -94,7 +93,7 @@ func (p *Profile) Open() (object.Backend, error) {
 		return nil, err
 	}
 	if p.TokenEnv != "" && os.Getenv(p.TokenEnv) == "" {
-		return nil, fmt.Errorf("environment variable %s, which the profile names, is not set", p.TokenEnv)
+		return nil, object.Unset("token_env")
 	}
 	private, err := web.Prefixes(p.AllowAddresses)
 	if err != nil {

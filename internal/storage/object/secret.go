@@ -10,15 +10,21 @@ import (
 var ErrSecret = errors.New("it may be signed, or hold a token, and URIs reach etcd and logs; name the file without " +
 	"what follows its ?, and give the storage profile credentials of its own")
 
-// Secret is an ErrSecret in words of its own.
-func Secret(format string, args ...any) error { return secretError(fmt.Sprintf(format, args...)) }
+// Secret marks an error about a URI that holds what gives access, for errors.Is(err, ErrSecret).
+func Secret(err error) error { return secret{err} }
 
-type secretError string
+type secret struct{ error }
 
-func (e secretError) Error() string { return string(e) }
+func (s secret) Unwrap() error { return s.error }
 
-// Is makes it an ErrSecret.
-func (secretError) Is(target error) bool { return target == ErrSecret }
+func (s secret) Is(target error) bool { return target == ErrSecret }
+
+// Unset is the error of a profile's field that names an environment variable which is not set. It does not repeat the
+// name: some write the secret itself there.
+func Unset(field string) error {
+	return fmt.Errorf("the environment variable that the profile's %s names is not set; set it, or correct its name",
+		field)
+}
 
 // secrets are the parameters that sign a URL (of S3, CloudFront, GCS and Azure), or give access in another way.
 var secrets = regexp.MustCompile(`(?i)(\?|%3f|&|%26|;)(x-(amz|goog)-(signature|security-token|credential)|` +

@@ -24,10 +24,11 @@ func (p *Profile) credentials() (creds *credentials.Credentials, renewed bool, e
 		return credentials.NewStatic("", "", "", credentials.SignatureAnonymous), false, nil
 	case FromEnv:
 		access, secret := os.Getenv(p.AccessKeyEnv), os.Getenv(p.SecretKeyEnv)
-		for name, value := range map[string]string{p.AccessKeyEnv: access, p.SecretKeyEnv: secret} {
-			if value == "" {
-				return nil, false, fmt.Errorf("environment variable %s, which the profile names, is not set", name)
-			}
+		switch {
+		case access == "":
+			return nil, false, object.Unset("access_key_env")
+		case secret == "":
+			return nil, false, object.Unset("secret_key_env")
 		}
 		token := ""
 		if p.SessionTokenEnv != "" {

@@ -2,8 +2,6 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/web"
 )
 
 // classify says in words of ours what went wrong, and marks what may go away by itself.
@@ -58,15 +57,11 @@ func (c *Client) classify(err error) error {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case status == http.StatusPreconditionFailed, status == http.StatusRequestedRangeNotSatisfiable:
 		return object.ErrChanged
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == clientClosedRequest,
-		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
+	case web.Passes(status):
 		return object.Transient(err)
 	}
 	return err
 }
-
-// clientClosedRequest is nginx's, when what it is a proxy of or for hung up.
-const clientClosedRequest = 499
 
 // elsewhere is the error of a bucket that lies in another region.
 func elsewhere(answer minio.ErrorResponse) error {
@@ -79,20 +74,13 @@ func elsewhere(answer minio.ErrorResponse) error {
 
 // classifyNetwork says what only a change of configuration can mend, and takes for transient what cuts a connection.
 func classifyNetwork(err error) error {
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var record tls.RecordHeaderError
 	switch {
 	case object.IsTransient(err), errors.Is(err, errNoCredentials), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errLongAnswer):
 		return fmt.Errorf("check whether the storage profile's endpoint is an S3 service: %w", err)
-	case errors.As(err, &certificate), errors.As(err, &authority):
-		return fmt.Errorf("set the storage profile's ca_file if the service has a private certificate: %w", err)
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("check whether the storage profile's endpoint is http or https: %w", err)
 	case isCut(err):
-		return object.Transient(err)
+		return web.Network(err)
 	}
 	return err
 }

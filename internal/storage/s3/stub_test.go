@@ -196,7 +196,7 @@ func TestNoCredentials(t *testing.T) {
 		"default": &s3.Profile{Endpoint: url, Region: "r"},
 		"unset":   &s3.Profile{Endpoint: url, AccessKeyEnv: "NO_SUCH_KEY", SecretKeyEnv: "NO_SUCH_SECRET"},
 	}})
-	for profile, want := range map[string]string{"": "no AWS credentials found", "unset": "NO_SUCH_"} {
+	for profile, want := range map[string]string{"": "no AWS credentials found", "unset": "_key_env names is not set"} {
 		err := s.ReadAt(t.Context(), profile, stubFile, make([]byte, 5), 2)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "attempts") {
 			t.Errorf("%q: error %v, want one with %q at the first attempt", profile, err, want)
@@ -215,7 +215,7 @@ func TestMistakes(t *testing.T) {
 	for name, tc := range map[string]struct{ endpoint, want string }{
 		"http": {
 			strings.Replace(page, "http:", "https:", 1),
-			"check whether the storage profile's endpoint is http or https",
+			"check whether the server speaks http or https",
 		},
 		"no S3": {page, "XML"},
 	} {

@@ -38,8 +38,7 @@ func refusal(at *url.URL, resp *http.Response) error {
 		return fmt.Errorf("%w; check the storage profile's token: %w", object.ErrDenied, err)
 	case status == http.StatusPreconditionFailed, status == http.StatusRequestedRangeNotSatisfiable:
 		return fmt.Errorf("%w: %w", object.ErrChanged, err)
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == clientClosedRequest,
-		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
+	case Passes(status):
 		return object.Later(err, After(resp.Header, time.Now()))
 	}
 	return err
@@ -47,6 +46,13 @@ func refusal(at *url.URL, resp *http.Response) error {
 
 // clientClosedRequest is nginx's, when what it is a proxy of or for hung up.
 const clientClosedRequest = 499
+
+// Passes reports whether a refusal of this status may go away by itself.
+func Passes(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
+		status == clientClosedRequest ||
+		status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+}
 
 // reset is how many seconds a quota is still used up, as RateLimit has it.
 var reset = regexp.MustCompile(`;\s*t=(\d{1,9})\b`)
@@ -67,8 +73,9 @@ func After(h http.Header, now time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// classify says what only a change of configuration can mend, and takes the rest for a cut connection.
-func classify(err error) error {
+// Network says of a request without an answer what only a change of configuration can mend, and takes the rest for a
+// cut connection.
+func Network(err error) error {
 	var refused refusedError
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -81,7 +88,7 @@ func classify(err error) error {
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Errorf("set the storage profile's ca_file if the server has a private certificate: %w", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("check whether the server speaks https: %w", err)
+		return fmt.Errorf("check whether the server speaks http or https: %w", err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		err = fmt.Errorf("check the host's name, and that this machine can look it up: %w", err)

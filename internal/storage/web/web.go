@@ -112,7 +112,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	for range maxRedirects + 1 {
 		resp, err := c.once(ctx, r, at, secret)
 		if err != nil {
-			return nil, classify(err)
+			return nil, Network(err)
 		}
 		if resp.StatusCode/100 == 2 {
 			return resp, nil
