@@ -60,7 +60,8 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		case !ok:
 			continue
 		case len(of.GetUri()) > 1:
-			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i, uri)
+			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone",
+				i, uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		if err != nil {
