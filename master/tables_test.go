@@ -152,3 +152,23 @@ func TestAClosedSessionOfATable(t *testing.T) {
 		t.Errorf("after a vacuum: %v", err)
 	}
 }
+
+// TestATableVacuumedBetweenBlocks fails the session with an error that says what to do.
+func TestATableVacuumedBetweenBlocks(t *testing.T) {
+	m := single(t)
+	dir, paths := deltaTable(t, 40)
+	openSession(t, m, "run", tableSpec(dir), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	for _, path := range paths {
+		check(t, os.Remove(filepath.Join(dir, path)))
+	}
+	eventually(t, "the session fails", func() bool {
+		r.consume(1)
+		check(t, r.sync())
+		return r.last.GetFailure() != ""
+	})
+	if got := r.last.GetFailure(); !strings.Contains(got, "/part.parquet, which is gone: it was vacuumed") {
+		t.Error(got)
+	}
+}
