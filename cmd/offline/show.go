@@ -63,7 +63,8 @@ func Show() *cobra.Command {
 			"and of the first rows no more is read than they need. --files N looks at the first N files alone.\n" +
 			"Of a table of a lakehouse there are the version, the columns and the number of rows, as its log says.",
 		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show " +
-			"gs://bucket/table/\n  penstock show delta+s3://bucket/clicks\n  penstock show hf://datasets/ORG/NAME/\n  penstock show data/part-00000.parquet " +
+			"gs://bucket/table/\n  penstock show delta+s3://bucket/clicks\n  penstock show hf://datasets/ORG/NAME/\n  " +
+			"penstock show data/part-00000.parquet " +
 			"--output json\n  penstock show raw/ --format '{name: csv, delimiter: ;}'",
 		Args: cobra.ExactArgs(1),
 	}

@@ -43,8 +43,8 @@ func Vanished(f *pb.File, err error) error {
 }
 
 func gone(uri string) error {
-	return fmt.Errorf("the table's version names %s, which is gone: it was vacuumed, or its version has expired; begin "+
-		"a new session over a newer version: %w", uri, fs.ErrNotExist)
+	return fmt.Errorf("the table's version names %s, which is gone: it was vacuumed, or its version has expired; "+
+		"begin a new session over a newer version: %w", uri, fs.ErrNotExist)
 }
 
 // identify looks for a file that a table names, of a size; 0: the table does not say.
