@@ -236,6 +236,10 @@ func TestTablesInOneSequence(t *testing.T) {
 			got, err := readTable(t, two, filter+"-fast", s)
 			must(t, err)
 			sameRows(t, "fast", got, want)
+			s.LastBatch = pb.LastBatch_PAD
+			got, err = readTable(t, two, filter+"-pad", s)
+			must(t, err)
+			sameRows(t, "padded", got, want)
 			s = tableSpec(t, "delta+"+dir, layouts, more+"global_batch_size: 4, lanes: 2, order: deterministic")
 			got, err = readTable(t, one, "f"+filter, s)
 			must(t, err)
