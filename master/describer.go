@@ -71,6 +71,7 @@ func (l *describer) describe(
 			return err
 		}
 		all[i], err = one(ctx, files[i])
+		err = tables.Vanished(files[i], err)
 		if formats.IsForeign(files[i], err) {
 			foreign[i], err = err, nil
 		}

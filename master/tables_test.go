@@ -152,3 +152,40 @@ func TestAClosedSessionOfATable(t *testing.T) {
 		t.Errorf("after a vacuum: %v", err)
 	}
 }
+
+// TestATableVacuumedBetweenBlocks fails the session with an error that says what to do.
+func TestATableVacuumedBetweenBlocks(t *testing.T) {
+	m := single(t)
+	dir, paths := deltaTable(t, 40)
+	openSession(t, m, "run", tableSpec(dir), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	for _, path := range paths {
+		check(t, os.Remove(filepath.Join(dir, path)))
+	}
+	eventually(t, "the session fails", func() bool {
+		r.consume(1)
+		check(t, r.sync())
+		return r.last.GetFailure() != ""
+	})
+	if got := r.last.GetFailure(); !strings.Contains(got, "/part.parquet, which is gone: it was vacuumed") {
+		t.Error(got)
+	}
+}
+
+// TestFlightOfATable tells no more rows than there are without those that are deleted.
+func TestFlightOfATable(t *testing.T) {
+	m := single(t)
+	addWorker(t, m, fleet.Member{Name: "one", Address: "10.0.0.1:1", Slots: 8})
+	dir, err := filepath.Abs("../internal/tables/delta/testdata/tables/spark-log-replay-dv-key-cases")
+	check(t, err)
+	for uri, rows := range map[string]int64{"@v0": 50, "@v2": 48, "": 47} {
+		text := fmt.Appendf(nil, "{dataset: {uri: 'delta+%s%s'}, features: [{sparse: id}], batch_size: 4}", dir, uri)
+		info, err := flight.NewFlightServiceClient(m.conn).GetFlightInfo(t.Context(),
+			&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+		check(t, err)
+		if got := info.GetTotalRecords(); got != rows && (got != -1 || rows == 50) || len(info.GetEndpoint()) == 0 {
+			t.Errorf("%s: %d rows, %d endpoints; want %d rows", uri, got, len(info.GetEndpoint()), rows)
+		}
+	}
+}

@@ -57,8 +57,8 @@ func fillCall(f, from *pb.Function) {
 }
 
 // PinnedLike returns a copy of a spec that takes from a session's what its functions by name are, which fitted file,
-// which version of a table, and what else it is pinned to, where it does not say it: who opens a session again knows as little of them as who
-// opened it first.
+// which version of a table, and what else it is pinned to, where it does not say it: who opens a session again knows as
+// little of them as who opened it first.
 func PinnedLike(s, of *pb.Spec) *pb.Spec {
 	s = proto.CloneOf(s)
 	if f := s.GetFitted(); f.GetUri() == of.GetFitted().GetUri() && f.GetUri() != "" {

@@ -34,6 +34,19 @@ func Identified(ctx context.Context, st storage.Storage, profile string, f *pb.F
 	return out, nil
 }
 
+// Vanished is an error about a file that is read. It says what became of the file where it is a table's and is gone.
+func Vanished(f *pb.File, err error) error {
+	if f.GetOfTable() && errors.Is(err, fs.ErrNotExist) {
+		return gone(f.GetUri())
+	}
+	return err
+}
+
+func gone(uri string) error {
+	return fmt.Errorf("the table's version names %s, which is gone: it was vacuumed, or its version has expired; "+
+		"begin a new session over a newer version: %w", uri, fs.ErrNotExist)
+}
+
 // identify looks for a file that a table names, of a size; 0: the table does not say.
 func identify(
 	ctx context.Context, st storage.Storage, profile, uri string, size int64,
@@ -41,8 +54,7 @@ func identify(
 	found, err := st.List(ctx, profile, []string{storage.Quote(uri)})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", 0, fmt.Errorf("the table's version names %s, which is gone: it was vacuumed, or its version has "+
-			"expired; begin a new session over a newer version: %w", uri, fs.ErrNotExist)
+		return "", 0, gone(uri)
 	case err != nil:
 		return "", 0, err
 	case len(found) != 1 || found[0].GetUri() != uri:
