@@ -56,8 +56,8 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		case len(of.GetUri()) > 1:
 			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i, uri)
 		case of.GetFormat() != nil:
-			return nil, fmt.Errorf("%s is a table, which says itself of which format its files are: leave the format out",
-				uri)
+			return nil, fmt.Errorf("%s is a table, which says itself of which format its files are: leave the format "+
+				"out", uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		if err != nil {
@@ -73,8 +73,8 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 func open(ctx context.Context, st storage.Storage, profile string, named spec.TableURI) (*Listing, error) {
 	i := slices.IndexFunc(kinds(), func(k table.Kind) bool { return k.Prefix == named.Prefix })
 	if i < 0 {
-		return nil, fmt.Errorf("tables of %s cannot be read: write its rows as Parquet files elsewhere, and name these",
-			named.Prefix)
+		return nil, fmt.Errorf("tables of %s cannot be read: write its rows as Parquet files elsewhere, and name "+
+			"these", named.Prefix)
 	}
 	root, err := storage.Canonical(named.Root)
 	if err != nil {
