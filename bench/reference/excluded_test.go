@@ -67,8 +67,8 @@ func TestExcludedDifferential(t *testing.T) {
 			r.Fatal(err)
 		}
 		left := make([]uint64, (rows+63)/64)
-		if n := set.Choose(left, 0, rows); n != rows-len(want) {
-			r.Fatalf("%d rows are left, want %d", n, rows-len(want))
+		if n := set.Choose(left, 0, rows); n != rows-len(want) || set.Len() != int64(len(want)) {
+			r.Fatalf("%d rows are left and %d excluded, want %d", n, set.Len(), rows-len(want))
 		}
 		for row := range want {
 			if left[row/64]>>(row%64)&1 == 1 {

@@ -63,11 +63,11 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		case !ok:
 			continue
 		case len(of.GetUri()) > 1:
-			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone",
-				i, uri)
-		case of.GetFormat() != nil:
-			return nil, fmt.Errorf("%s is a table, which says itself of which format its files are: leave the format out",
+			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i,
 				uri)
+		case of.GetFormat() != nil:
+			return nil, fmt.Errorf("%s is a table, which says itself of which format its files are: leave the format "+
+				"out", uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		switch {
