@@ -63,8 +63,8 @@ func list(ctx context.Context, t *table.Table) (*history, error) {
 	}
 	found, err := find(ctx, t, logDir, ours)
 	if errors.Is(err, object.ErrNoFolders) {
-		return nil, errors.New("web servers do not list folders, and the log of a table is one: copy the table to a store " +
-			"that lists them, such as S3")
+		return nil, errors.New("web servers do not list folders, and the log of a table is one: copy the table to a " +
+			"store that lists them, such as S3")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no log lies in _delta_log/: name the folder that has it (%w)", err)
