@@ -1,8 +1,8 @@
-// Package storage lists and reads a dataset's files wherever they lie: on disk (file://), in S3 (s3://), in Google Cloud
-// Storage (gs://), in Azure (az://, abfss://), on web servers (https://) or on the Hugging Face Hub (hf://). The master
-// lists and reads footers through it, workers read column chunks. Behind New stand the table of stores (stores.go: a
-// folder each), a retrying decorator, and the profiles of a Config (docs/reference/storage.md). A Storage and all that
-// it returns may be used by many goroutines at once.
+// Package storage lists and reads a dataset's files wherever they lie: on disk (file://), in S3 (s3://), in Google
+// Cloud Storage (gs://), in Azure (az://, abfss://), on web servers (https://) or on the Hugging Face Hub (hf://). The
+// master lists and reads footers through it, workers read column chunks. Behind New stand the table of stores
+// (stores.go: a folder each), a retrying decorator, and the profiles of a Config (docs/reference/storage.md). A Storage
+// and all that it returns may be used by many goroutines at once.
 package storage
 
 import (

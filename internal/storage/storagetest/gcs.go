@@ -50,7 +50,8 @@ func startGCS(t testing.TB, binary string) (*GCS, error) {
 	g := &GCS{"http://" + address}
 	cmd := exec.CommandContext(ctx, binary, "-backend", "memory", "-scheme", "http", "-host", host, "-port", port,
 		"-data", t.TempDir(), "-log-level", "error")
-	stop, err := start(t.Context(), cmd, answers(http.DefaultClient, g.Endpoint+"/_internal/healthcheck", http.StatusOK))
+	up := answers(http.DefaultClient, g.Endpoint+"/_internal/healthcheck", http.StatusOK)
+	stop, err := start(t.Context(), cmd, up)
 	if err != nil {
 		return nil, err
 	}
