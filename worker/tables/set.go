@@ -11,8 +11,8 @@ import (
 // Set are the tables of a program; nil in place of those that no step looks values up in.
 type Set []*Held
 
-// All waits for the tables that the steps of a session's program look values up in. Its errors name the step. Release the
-// set.
+// All waits for the tables that the steps of a session's program look values up in. Its errors name the step. Release
+// the set.
 func (s *Store) All(ctx context.Context, session string, p *pb.Program) (_ Set, err error) {
 	set := make(Set, len(p.GetTables()))
 	defer func() {

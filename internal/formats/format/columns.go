@@ -170,7 +170,7 @@ func (c *Columns) Find(of *pb.Source) (Access, int, error) {
 		return 0, 0, fmt.Errorf("column %s is %s here, not a map", name, column.Type)
 	case s.Key == nil && isMap:
 		return 0, 0, fmt.Errorf("column %s is a map here, not %s", name, want)
-	case column.Meaning != s.GetMeaning() && !(column.Int96 && s.GetMeaning() == Microseconds):
+	case column.Meaning != s.GetMeaning() && (!column.Int96 || s.GetMeaning() != Microseconds):
 		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning),
 			meant(want, s.GetMeaning()))
 	case want.List != column.Type.List || want.Nested != column.Type.Nested || !reads(column, want.Kind):

@@ -178,7 +178,8 @@ func (b *columnBuilder) list(n *node, p place, row Logical, levels ...ListLevel)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
 	b.column(p, spec.Column{
 		Type: spec.Type{Kind: kind, List: true, Nested: uint32(len(levels))}, Own: n.own(), Meaning: n.meaning(),
-		Int96: n.physical == Int96, Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason, Untyped: n.isUntyped(),
+		Int96: n.physical == Int96, Text: n.isText(), Date: n.isDate(), Clock: n.clock, Unsupported: reason,
+		Untyped: n.isUntyped(),
 	}, span{from, from + 1})
 }
 
