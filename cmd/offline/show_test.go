@@ -145,20 +145,3 @@ func TestShowNamesTheFile(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestShowATable tells of a table's version what its log says.
-func TestShowATable(t *testing.T) {
-	t.Chdir("../../internal/tables/delta/testdata/tables")
-	const name = "delta+spark-dv-with-columnmapping@v1"
-	var got shown
-	if err := json.Unmarshal([]byte(runShow(t, name, "--output=json")), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Files != 20 || got.Rows != 49 || len(got.Columns) != 3 || got.Columns[1].Name != "col1" ||
-		got.Columns[1].Type != "int32" || got.Columns[1].Min != nil || got.Columns[1].Nulls != nil {
-		t.Errorf("got %+v", got)
-	}
-	if text := runShow(t, name); !strings.HasPrefix(text, name+": 49 rows in 20 files, ") {
-		t.Errorf("got %s", text)
-	}
-}
