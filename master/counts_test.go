@@ -326,16 +326,20 @@ func TestWorkersThatGoOnRefusingToCountFailTheSession(t *testing.T) {
 }
 
 func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
-	for says, code := range map[string]codes.Code{
-		"too little memory": codes.OutOfRange, "damaged": codes.DataLoss,
-		"changed": codes.FailedPrecondition,
+	for says, at := range map[string]struct {
+		code  codes.Code
+		times int64
+	}{
+		"too little memory": {codes.OutOfRange, 2},
+		"damaged":           {codes.DataLoss, 1}, // the only worker is believed if it says so twice
+		"changed":           {codes.FailedPrecondition, 2},
 	} {
 		t.Run(says, func(t *testing.T) {
 			m := single(t)
 			var asked atomic.Int64
 			addCounting(t, m, "w1", func(*pb.Ticket) error {
-				if asked.Add(1) < 3 {
-					return status.Error(code, says)
+				if asked.Add(1) <= at.times {
+					return status.Error(at.code, says)
 				}
 				return nil
 			})

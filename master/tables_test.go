@@ -181,8 +181,12 @@ func TestFlightOfATable(t *testing.T) {
 	check(t, err)
 	for uri, rows := range map[string]int64{"@v0": 50, "@v2": 48, "": 47} {
 		text := fmt.Appendf(nil, "{dataset: {uri: 'delta+%s%s'}, features: [{sparse: id}], batch_size: 4}", dir, uri)
-		info, err := flight.NewFlightServiceClient(m.conn).GetFlightInfo(t.Context(),
-			&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+		var info *flight.FlightInfo
+		eventually(t, "the worker can be used", func() (ok bool) {
+			info, err = flight.NewFlightServiceClient(m.conn).GetFlightInfo(t.Context(),
+				&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: text})
+			return status.Code(err) != codes.Unavailable
+		})
 		check(t, err)
 		if got := info.GetTotalRecords(); got != rows && (got != -1 || rows == 50) || len(info.GetEndpoint()) == 0 {
 			t.Errorf("%s: %d rows, %d endpoints; want %d rows", uri, got, len(info.GetEndpoint()), rows)
