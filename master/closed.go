@@ -315,11 +315,7 @@ func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.S
 		return known, nil // an earlier release opened it, which took no file without an ending
 	}
 	if digest := plan.DatasetDigest(files); !slices.Equal(digest, of.GetDatasetDigest()) {
-		var bytes int64
-		for _, f := range files {
-			bytes += f.GetSize()
-		}
-		now := plan.Fingerprint(of.GetSpec(), files, bytes, m.cfg.Plan)
+		now := plan.Fingerprint(of.GetSpec(), files, bytesOf(files), m.cfg.Plan)
 		return nil, status.Errorf(codes.FailedPrecondition,
 			"session %q is closed, and its dataset has changed since it was opened (%s): "+
 				"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a "+

@@ -126,9 +126,7 @@ func look(
 		problems = spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
 		d.Files = listed.Files
 	}
-	for _, f := range d.Files {
-		d.Bytes += f.GetSize()
-	}
+	d.Bytes = bytesOf(d.Files)
 	if err := d.look(ctx, cfg, s); err != nil {
 		return d, problems, err
 	}
@@ -137,6 +135,14 @@ func look(
 		return d, append(problems, unfitted...), nil
 	}
 	return d, problems, err
+}
+
+// bytesOf are those of all files.
+func bytesOf(files []*pb.File) (bytes int64) {
+	for _, f := range files {
+		bytes += f.GetSize()
+	}
+	return bytes
 }
 
 // chosen are the files of a listing that a dataset's predicate over partitions chooses.
@@ -221,6 +227,7 @@ func (d *Dataset) program(ops spec.Catalog, s *pb.Spec) (err error) {
 		d.Table.Place(d.Program.GetSources())
 		d.Files, err = plan.PruneTable(d.Program, d.Table.Snapshot)
 		d.pruned = len(d.Table.Files) - len(d.Files)
+		d.Bytes = bytesOf(d.Files)
 		d.Program.Excludes = slices.ContainsFunc(d.Files, func(f *pb.File) bool { return len(f.GetExcluded()) > 0 })
 	}
 	return err

@@ -105,6 +105,9 @@ func TestTablesInSpecs(t *testing.T) {
 		if err != nil || !strings.Contains(out, "2 files have deleted rows") {
 			t.Errorf("%s: %v\n%s", command.Name(), err, out)
 		}
+		if command.Name() == "validate" && !strings.Contains(out, "is valid: 4 files, 4.7 KiB;") {
+			t.Errorf("files that the filter excludes are counted:\n%s", out)
+		}
 		if out = strings.Join(strings.Fields(out), " "); command.Name() == "plan" && !strings.Contains(out, "rows 9 ") {
 			t.Error(out)
 		}
