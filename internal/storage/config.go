@@ -181,7 +181,7 @@ func (v variable) set(profiles map[string]Profile) error {
 		if p == nil {
 			p = emptyProfile()
 		}
-		known, err := p.Set(v.name[i+1:], v.value)
+		known, err := setField(p, v.name[i+1:], v.value)
 		if known {
 			profiles[profile] = p
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,8 +38,14 @@ func TestStores(t *testing.T) {
 		if err := yaml.UnmarshalWithOptions([]byte("type: "+s.Name), p, yaml.Strict()); err != nil {
 			t.Errorf("%s: its profile has no field for a type: %v", s.Name, err)
 		}
-		if known, err := p.Set("NO_SUCH_FIELD", "x"); known || err != nil {
+		if known, err := setField(p, "NO_SUCH_FIELD", "x"); known || err != nil {
 			t.Errorf("%s: an unknown field: %v, %v", s.Name, known, err)
+		}
+		for field := range reflect.TypeOf(p).Elem().Fields() {
+			tag := field.Tag.Get("yaml")
+			if known, err := setField(p, strings.ToUpper(tag), "true"); tag == "" || known != (tag != "type") || err != nil {
+				t.Errorf("%s: field %s, by its tag %q: %v, %v", s.Name, field.Name, tag, known, err)
+			}
 		}
 		if err := s.Profile().Validate(); err != nil {
 			t.Errorf("%s: an empty profile: %v", s.Name, err)

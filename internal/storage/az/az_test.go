@@ -19,16 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newStore(t *testing.T, cfg storage.Config) *storage.Store {
-	t.Helper()
-	s, err := storage.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 func TestAzurite(t *testing.T) {
 	a := storagetest.StartAzurite(t)
 	t.Setenv("KEY", a.Key)
@@ -39,7 +29,7 @@ func TestAzurite(t *testing.T) {
 		a.MakeContainer(t, name, false)
 		base := "abfss://" + name + "@" + a.Account + ".dfs.core.windows.net/some/place"
 		return storagetest.Fixture{
-			Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
+			Storage: storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
 				Account: a.Account, Endpoint: a.Endpoint, AccountKeyEnv: "KEY", Write: []string{base},
 			}}}),
 			Base:   base,
@@ -89,7 +79,7 @@ func testCredentials(t *testing.T, a *storagetest.Azurite) {
 			if p.Account == "" {
 				p.Account = a.Account
 			}
-			s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &p}})
+			s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &p}})
 			_, err := s.List(t.Context(), "", []string{"az://" + tc.container + "/x.parquet"})
 			if tc.container == "none" {
 				_, err = s.List(t.Context(), "", []string{"az://none/x/"})
@@ -116,7 +106,7 @@ func testFolders(t *testing.T, a *storagetest.Azurite) {
 		a.Put(t, "hadoop", dir, nil, map[string]string{"X-Ms-Meta-hdi_isfolder": "true"})
 	}
 	a.Put(t, "hadoop", "data/day=1/x.parquet", []byte("x"), nil)
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": &az.Profile{Account: a.Account, Endpoint: a.Endpoint, AccountKeyEnv: "KEY"},
 	}})
 	for _, uri := range []string{"data", "data/", "data/*/", "data/day=1"} {

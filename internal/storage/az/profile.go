@@ -139,28 +139,6 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Set takes a field from the environment.
-func (p *Profile) Set(field, value string) (known bool, err error) {
-	texts := map[string]*string{
-		"ACCOUNT":         &p.Account,
-		"CREDENTIALS":     &p.Credentials,
-		"CLIENT_ID":       &p.ClientID,
-		"ACCOUNT_KEY_ENV": &p.AccountKeyEnv,
-		"SAS_ENV":         &p.SASEnv,
-		"ENDPOINT":        &p.Endpoint,
-		"CA_FILE":         &p.CAFile,
-	}
-	if text := texts[field]; text != nil {
-		*text = value
-		return true, nil
-	}
-	if field == "WRITE" {
-		p.Write = strings.Split(value, ",")
-		return true, nil
-	}
-	return false, nil
-}
-
 // Open returns a client.
 func (p *Profile) Open() (object.Backend, error) { return New(p) }
 

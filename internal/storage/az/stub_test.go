@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/az"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 // What Azurite does not do is answered here as Microsoft's reference of the Blob service's REST API says.
@@ -53,7 +54,7 @@ func stubStore(t *testing.T, endpoint string) *storage.Store {
 
 func stubWithin(t *testing.T, endpoint string, timeout time.Duration) *storage.Store {
 	t.Helper()
-	return newStore(t, storage.Config{
+	return storagetest.New(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &az.Profile{
 			Account: "account1", Endpoint: endpoint, Credentials: az.Anonymous,
 		}},
@@ -155,7 +156,7 @@ func TestFaults(t *testing.T) {
 // A hung service does not hold a caller that has given up.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
 		Account: "account1", Credentials: az.Anonymous,
 		Endpoint: serve(t, func(_ http.ResponseWriter, r *http.Request) {
 			cancel()
@@ -209,7 +210,7 @@ func TestSecrets(t *testing.T) {
 			"html":    func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "<html>%s</html>", r.URL) },
 		} {
 			p.Account, p.Endpoint = "account1", serve(t, h)
-			s := newStore(t, storage.Config{
+			s := storagetest.New(t, storage.Config{
 				Profiles: map[string]storage.Profile{"default": &p},
 				Retry:    storage.Retry{Attempts: 2, Delay: time.Millisecond},
 			})

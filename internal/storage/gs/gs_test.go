@@ -25,16 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newStore(t *testing.T, cfg storage.Config) *storage.Store {
-	t.Helper()
-	s, err := storage.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 func TestFakeServer(t *testing.T) {
 	fake := storagetest.StartGCS(t)
 	endpoint := serve(t, documented(t, fake.Endpoint))
@@ -44,7 +34,7 @@ func TestFakeServer(t *testing.T) {
 		bucket := fmt.Sprintf("bucket-%d", buckets)
 		fake.MakeBucket(t, bucket)
 		return storagetest.Fixture{
-			Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &gs.Profile{
+			Storage: storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &gs.Profile{
 				Endpoint: endpoint, Credentials: gs.Anonymous, Write: []string{"gs://" + bucket + "/some/place"},
 			}}}),
 			Base:   "gs://" + bucket + "/some/place",
@@ -138,7 +128,7 @@ func testManyFiles(t *testing.T, fake *storagetest.GCS) {
 	writers.Wait()
 	var requests atomic.Int64
 	through := documented(t, fake.Endpoint)
-	s := newStore(t, storage.Config{
+	s := storagetest.New(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &gs.Profile{
 			Credentials: gs.Anonymous,
 			Endpoint: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +186,7 @@ func testManyParts(t *testing.T, fake *storagetest.GCS, endpoint string) {
 	if err := c.Finish(t.Context(), uri, upload, tags); err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": &gs.Profile{Endpoint: endpoint, Credentials: gs.Anonymous},
 	}})
 	files, err := s.List(t.Context(), "", []string{"gs://parts/**/*", "gs://parts/d/_*/*"})

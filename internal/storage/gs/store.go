@@ -36,25 +36,5 @@ func canonical(uri string) (string, error) {
 // baseName is what follows the last "/".
 func baseName(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// Set takes a field from the environment.
-func (p *Profile) Set(field, value string) (known bool, err error) {
-	texts := map[string]*string{
-		"ENDPOINT":         &p.Endpoint,
-		"CA_FILE":          &p.CAFile,
-		"CREDENTIALS":      &p.Credentials,
-		"CREDENTIALS_FILE": &p.CredentialsFile,
-		"USER_PROJECT":     &p.UserProject,
-	}
-	if text := texts[field]; text != nil {
-		*text = value
-		return true, nil
-	}
-	if field == "WRITE" {
-		p.Write = strings.Split(value, ",")
-		return true, nil
-	}
-	return false, nil
-}
-
 // Open returns a client.
 func (p *Profile) Open() (object.Backend, error) { return New(p) }

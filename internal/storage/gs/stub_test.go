@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/gs"
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 // The stub answers as https://cloud.google.com/storage/docs/json_api has it; of an object's content a refusal is text.
@@ -39,7 +40,7 @@ func stubStore(t *testing.T, p gs.Profile) *storage.Store {
 
 func impatientStore(t *testing.T, p gs.Profile, patience time.Duration) *storage.Store {
 	t.Helper()
-	return newStore(t, storage.Config{
+	return storagetest.New(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &p},
 		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: patience},
 	})

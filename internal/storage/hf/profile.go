@@ -46,26 +46,6 @@ func Store() object.Store {
 	}
 }
 
-// Set takes a field from the environment.
-func (p *Profile) Set(field, value string) (known bool, err error) {
-	texts := map[string]*string{
-		"ENDPOINT":   &p.Endpoint,
-		"TOKEN_ENV":  &p.TokenEnv,
-		"TOKEN_FILE": &p.TokenFile,
-		"CA_FILE":    &p.CAFile,
-	}
-	lists := map[string]*[]string{"HOSTS": &p.Hosts, "ALLOW_ADDRESSES": &p.AllowAddresses}
-	switch {
-	case texts[field] != nil:
-		*texts[field] = value
-	case lists[field] != nil:
-		*lists[field] = strings.Split(value, ",")
-	default:
-		return false, nil
-	}
-	return true, nil
-}
-
 // Validate finds mistakes that can be seen without connecting.
 func (p *Profile) Validate() error {
 	if _, err := p.endpoint(); err != nil {

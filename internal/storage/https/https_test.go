@@ -296,15 +296,20 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", p, err, want)
 		}
 	}
-	set := &https.Profile{}
-	for field, value := range map[string]string{
-		"HOSTS": "a.example,b.example:8443", "PLAIN": "true", "ALLOW_ADDRESSES": "10.0.0.0/8,fd00::/8", "CA_FILE": "/ca.pem",
-	} {
-		if known, err := set.Set(field, value); !known || err != nil {
-			t.Errorf("%s: %v, %v", field, known, err)
-		}
+	cfg, err := storage.LoadConfig("", []string{
+		"PENSTOCK_STORAGE_WEB_TYPE=https", "PENSTOCK_STORAGE_WEB_HOSTS=a.example,b.example:8443",
+		"PENSTOCK_STORAGE_WEB_PLAIN=true", "PENSTOCK_STORAGE_WEB_ALLOW_ADDRESSES=10.0.0.0/8,fd00::/8",
+		"PENSTOCK_STORAGE_WEB_CA_FILE=/ca.pem",
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := set.Validate(); err != nil || len(set.Hosts) != 2 || len(set.AllowAddresses) != 2 || !set.Plain {
+	set, ok := cfg.Profiles["web"].(*https.Profile)
+	if !ok {
+		t.Fatalf("the profile is %T", cfg.Profiles["web"])
+	}
+	if err := set.Validate(); err != nil || len(set.Hosts) != 2 || len(set.AllowAddresses) != 2 || !set.Plain ||
+		set.CAFile != "/ca.pem" {
 		t.Errorf("%+v: %v", set, err)
 	}
 }

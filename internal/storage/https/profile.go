@@ -3,8 +3,6 @@ package https
 import (
 	"errors"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -37,30 +35,6 @@ func Store() object.Store {
 		Name: "https", Schemes: []string{"https", "http"}, Canonical: canonical,
 		Profile: func() object.Profile { return &Profile{} },
 	}
-}
-
-// Set takes a field from the environment.
-func (p *Profile) Set(field, value string) (known bool, err error) {
-	texts := map[string]*string{
-		"TOKEN_ENV":    &p.TokenEnv,
-		"TOKEN_FILE":   &p.TokenFile,
-		"TOKEN_HEADER": &p.TokenHeader,
-		"CA_FILE":      &p.CAFile,
-	}
-	lists := map[string]*[]string{"HOSTS": &p.Hosts, "ALLOW_ADDRESSES": &p.AllowAddresses}
-	switch {
-	case texts[field] != nil:
-		*texts[field] = value
-	case lists[field] != nil:
-		*lists[field] = strings.Split(value, ",")
-	case field == "PLAIN":
-		if p.Plain, err = strconv.ParseBool(value); err != nil {
-			return true, errors.New("it must be true or false")
-		}
-	default:
-		return false, nil
-	}
-	return true, nil
 }
 
 // Validate finds mistakes that can be seen without connecting.

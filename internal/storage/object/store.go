@@ -21,6 +21,7 @@ type Store struct {
 	// Unversioned is a canonical URI without the version that it names; nil: URIs name none.
 	Unversioned func(uri string) string
 	// Profile returns a pointer to an empty profile, which YAML is decoded into: a struct with a field for "type", too.
+	// Each field has its name as yaml tag, by which the environment sets it: texts, lists of texts and booleans.
 	// An empty profile opens the store as its own tools would.
 	Profile func() Profile
 	// Backend, in place of Profile, is that of a store which needs none.
@@ -31,9 +32,6 @@ type Store struct {
 type Profile interface {
 	// Validate finds mistakes that can be seen without connecting.
 	Validate() error
-	// Set takes a field from the environment, whose name there is in upper case, and reports whether there is such a
-	// field.
-	Set(field, value string) (known bool, err error)
 	// Open connects to nothing yet.
 	Open() (Backend, error)
 }

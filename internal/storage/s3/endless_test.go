@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 // endless is a service that never ends a listing; each page has 1000 objects.
@@ -44,7 +45,7 @@ func TestEndlessListing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pages atomic.Int64
-			s := newStore(t, storage.Config{
+			s := storagetest.New(t, storage.Config{
 				Profiles: map[string]storage.Profile{
 					"default": &s3.Profile{
 						Endpoint: serve(t, endless(&pages, tc.suffix)), Region: "r",
@@ -95,7 +96,7 @@ func TestEndlessAnswers(t *testing.T) {
 					sent.Add(int64(len(fill)))
 				}
 			}))
-			s := newStore(t, storage.Config{
+			s := storagetest.New(t, storage.Config{
 				Profiles: map[string]storage.Profile{"default": &s3.Profile{
 					Endpoint: url, Region: "r",
 					Credentials: "anonymous",

@@ -25,16 +25,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newStore(t *testing.T, cfg storage.Config) *storage.Store {
-	t.Helper()
-	s, err := storage.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 func TestMinIO(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	m.Setenv(t)
@@ -58,7 +48,7 @@ func fixtures(m *storagetest.MinIO) func(t *testing.T) storagetest.Fixture {
 		bucket := fmt.Sprintf("bucket-%d", buckets)
 		m.MakeBucket(t, bucket)
 		return storagetest.Fixture{
-			Storage: newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+			Storage: storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 				"default": &s3.Profile{Write: []string{"s3://" + bucket + "/some/place"}},
 			}}),
 			Base:   "s3://" + bucket + "/some/place",
@@ -89,7 +79,7 @@ func testManyFiles(t *testing.T, m *storagetest.MinIO) {
 		}
 		return false
 	})
-	s := newStore(t, storage.Config{
+	s := storagetest.New(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: proxy}},
 		Retry:    storage.Retry{Delay: time.Millisecond},
 	})
@@ -113,7 +103,7 @@ func testRefused(t *testing.T, m *storagetest.MinIO) {
 	t.Setenv("WRONG_SECRET", "not-the-secret-of-the-server")
 	t.Setenv("RIGHT_KEY", m.AccessKey)
 	t.Setenv("RIGHT_SECRET", m.SecretKey)
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"anonymous": &s3.Profile{Credentials: "anonymous"},
 		"wrong":     &s3.Profile{AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "WRONG_SECRET"},
 		"right":     &s3.Profile{AccessKeyEnv: "RIGHT_KEY", SecretKeyEnv: "RIGHT_SECRET"},
@@ -165,7 +155,7 @@ func testFarAway(t *testing.T, m *storagetest.MinIO) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: server.URL}}})
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{Endpoint: server.URL}}})
 	files, err := s.List(t.Context(), "", []string{"s3://far/x.parquet"})
 	if err != nil {
 		t.Fatal(err)

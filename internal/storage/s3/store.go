@@ -1,10 +1,7 @@
 package s3
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -28,38 +25,6 @@ func canonical(uri string) (string, error) {
 		return Scheme + bucket + "/", nil
 	}
 	return uri, nil
-}
-
-// Set takes a field from the environment.
-func (p *Profile) Set(field, value string) (known bool, err error) {
-	texts := map[string]*string{
-		"ENDPOINT":          &p.Endpoint,
-		"REGION":            &p.Region,
-		"CA_FILE":           &p.CAFile,
-		"CREDENTIALS":       &p.Credentials,
-		"AWS_PROFILE":       &p.AWSProfile,
-		"ACCESS_KEY_ENV":    &p.AccessKeyEnv,
-		"SECRET_KEY_ENV":    &p.SecretKeyEnv,
-		"SESSION_TOKEN_ENV": &p.SessionTokenEnv,
-		"REQUEST_PAYER":     &p.RequestPayer,
-	}
-	if text := texts[field]; text != nil {
-		*text = value
-		return true, nil
-	}
-	if field == "WRITE" {
-		p.Write = strings.Split(value, ",")
-		return true, nil
-	}
-	if field != "PATH_STYLE" {
-		return false, nil
-	}
-	b, err := strconv.ParseBool(value)
-	if err != nil {
-		return true, errors.New("it must be true or false")
-	}
-	p.PathStyle = &b
-	return true, nil
 }
 
 // Open returns a client.

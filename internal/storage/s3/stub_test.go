@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
 
 const etag = "0123456789abcdef"
@@ -41,7 +42,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 }
 
 func stubStore(t *testing.T, endpoint string) *storage.Store {
-	return newStore(t, storage.Config{
+	return storagetest.New(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": &s3.Profile{
 			Endpoint: endpoint, Region: "r",
 			Credentials: "anonymous",
@@ -128,7 +129,7 @@ func TestFaults(t *testing.T) {
 // A hung service does not hold a caller that has given up.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": &s3.Profile{Region: "r", Credentials: "anonymous", Endpoint: serve(t, http.HandlerFunc(
 			func(_ http.ResponseWriter, r *http.Request) {
 				cancel()
@@ -156,7 +157,7 @@ func TestPrivateCA(t *testing.T) {
 	with.CAFile = ca
 	missing := profile
 	missing.CAFile = ca + ".missing"
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"with": &with, "without": &profile,
 		"missing": &missing,
 	}})
@@ -192,7 +193,7 @@ func TestPrivateCA(t *testing.T) {
 func TestNoCredentials(t *testing.T) {
 	withoutCredentials(t)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, etag, "23456") }))
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": &s3.Profile{Endpoint: url, Region: "r"},
 		"unset":   &s3.Profile{Endpoint: url, AccessKeyEnv: "NO_SUCH_KEY", SecretKeyEnv: "NO_SUCH_SECRET"},
 	}})
@@ -311,7 +312,7 @@ func TestRequestPayer(t *testing.T) {
 			answer(w, etag, "23456")
 		}
 	}))
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": &s3.Profile{
 			Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY",
 			RequestPayer: "requester",
@@ -361,7 +362,7 @@ func TestCredentialProcess(t *testing.T) {
 		}
 		answer(w, etag, "23456")
 	}))
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
 		Endpoint: url,
 		Region:   "r", AWSProfile: "lab",
 	}}})
@@ -394,7 +395,7 @@ func TestExpired(t *testing.T) {
 	}))
 	list := func(p s3.Profile) error {
 		p.Endpoint, p.Region = url, "r"
-		s := newStore(t, storage.Config{
+		s := storagetest.New(t, storage.Config{
 			Profiles: map[string]storage.Profile{"default": &p},
 			Retry:    storage.Retry{Attempts: 2, Delay: time.Millisecond},
 		})
@@ -444,7 +445,7 @@ func TestRoleIsRenewed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/role")
-	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
 		Endpoint: url,
 		Region:   "r",
 	}}})

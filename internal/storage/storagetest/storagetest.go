@@ -37,6 +37,17 @@ type Fixture struct {
 	Unpinned func(text string) string
 }
 
+// New returns the Storage of a configuration, which is closed at the end of the test.
+func New(t testing.TB, cfg storage.Config) *storage.Store {
+	t.Helper()
+	s, err := storage.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
 // Run runs the suite. It calls start for each of its tests.
 func Run(t *testing.T, start func(t *testing.T) Fixture) {
 	for _, of := range []struct {
