@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 
@@ -145,8 +146,18 @@ func setFromEnv(profiles map[string]Profile, environ []string) error {
 			return fmt.Errorf("%s: %w", v.key, err)
 		}
 	}
+	var unset []variable
 	for _, v := range fields {
-		if err := v.set(profiles); err != nil {
+		known, err := v.set(profiles)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.key, err)
+		}
+		if !known {
+			unset = append(unset, v)
+		}
+	}
+	for _, v := range unset { // all profiles are known by then
+		if err := v.misspelt(profiles); err != nil {
 			return fmt.Errorf("%s: %w", v.key, err)
 		}
 	}
@@ -170,22 +181,29 @@ func setType(profiles map[string]Profile, profile, typ string) error {
 // variable is one of the environment: key is envPrefix and name, and name is <PROFILE>_<FIELD>.
 type variable struct{ key, name, value string }
 
-// set sets a profile's field, if there is one of that name. Profiles and fields have "_" in their names, too.
-func (v variable) set(profiles map[string]Profile) error {
-	for i, c := range v.name {
-		if c != '_' || i == 0 {
-			continue
+// cuts are the ways to read the variable's name, the shortest profile first: profiles and fields have "_" in their names,
+// too.
+func (v variable) cuts() iter.Seq2[string, string] {
+	return func(yield func(profile, field string) bool) {
+		for i, c := range v.name {
+			if c == '_' && i > 0 && !yield(ProfileName(v.name[:i]), v.name[i+1:]) {
+				return
+			}
 		}
-		profile := ProfileName(v.name[:i])
+	}
+}
+
+// set sets a profile's field, and reports whether there is one of that name.
+func (v variable) set(profiles map[string]Profile) (known bool, err error) {
+	for profile, field := range v.cuts() {
 		p := profiles[profile]
 		if p == nil {
 			p = emptyProfile()
 		}
-		known, err := setField(p, v.name[i+1:], v.value)
-		if known {
+		if known, err = setField(p, field, v.value); known {
 			profiles[profile] = p
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return false, nil
 }

@@ -42,6 +42,9 @@ retry: {attempts: 3, delay: 50ms}
 		"PENSTOCK_STORAGE_LAB_REQUEST_PAYER=requester",
 		"PENSTOCK_STORAGE_OPEN_REGION=",
 		"PENSTOCK_STORAGE_CONFIG=/etc/storage.yaml",
+		"PENSTOCK_STORAGE_SERVICE_HOST=10.96.0.1", // as Kubernetes has it for a service penstock-storage
+		"PENSTOCK_STORAGE_SERVICE_PORT_API=9000",
+		"PENSTOCK_STORAGE_PORT_9000_TCP_ADDR=10.96.0.1",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +115,32 @@ func TestConfigMistakes(t *testing.T) {
 				t.Errorf("the error shows what might be a secret: %v", err)
 			}
 		})
+	}
+}
+
+// TestMisspeltVariables name what is meant. Profiles have "_" in their names, and some are a part of others' names.
+func TestMisspeltVariables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "storage.yaml")
+	if err := os.WriteFile(path, []byte("profiles: {my: {}, my-lab: {}, cloud: {type: az}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"MY_LAB_ENDPIONT":      "profile my_lab of type s3 has no field endpiont; nearest: PENSTOCK_STORAGE_MY_LAB_ENDPOINT",
+		"MY_LAB_TWO_ENDPIONT":  "nearest: PENSTOCK_STORAGE_MY_LAB_TWO_ENDPOINT",
+		"MY_SECRET_KEYENV":     "nearest: PENSTOCK_STORAGE_MY_SECRET_KEY_ENV",
+		"LAB_CAFILE":           "nearest: PENSTOCK_STORAGE_LAB_CA_FILE",
+		"LAB_TPYE":             "nearest: PENSTOCK_STORAGE_LAB_TYPE",
+		"LAB_ACCOUNT":          "profile lab is of type s3, which has no such field; if it is of type az, set PENSTOCK_STORAGE_LAB_TYPE, too",
+		"CLOUD_ALLOW_ADDRESES": "profile cloud of type az has no field allow_addreses; it has ACCOUNT, ",
+		"CLOUD_REGION":         "profile cloud is of type az, which has no such field; if it is of type s3, ",
+		"DEFAULT_BUCKET":       "profile default of type s3 has no field bucket; it has ENDPOINT, REGION, ",
+	} {
+		key := "PENSTOCK_STORAGE_" + name
+		_, err := storage.LoadConfig(path, []string{key + "=s3cr3t", "PENSTOCK_STORAGE_OTHER_REGION=x"})
+		if err == nil || !strings.Contains(err.Error(), key+": ") || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("%s: %v; want %s", key, err, want)
+		}
 	}
 }
 
