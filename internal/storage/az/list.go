@@ -89,6 +89,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 	if mark == nil {
 		mark = new(string)
 	}
+	var marks object.Marks
 	for {
 		marker, withMetadata := strings.CutPrefix(*mark, detailed)
 		p, err := c.page(ctx, where, q.Flat, marker, withMetadata)
@@ -105,6 +106,9 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 		}
 		if p.NextMarker == "" {
 			return context.Cause(ctx)
+		}
+		if err := marks.Next(p.NextMarker); err != nil {
+			return err
 		}
 		*mark = strings.TrimSuffix(*mark, marker) + p.NextMarker
 	}

@@ -380,3 +380,16 @@ func TestEndlessRefusal(t *testing.T) {
 		t.Errorf("%d bytes were sent; error %v", sent.Load(), err)
 	}
 }
+
+// A listing that goes round in a circle is an error.
+func TestCircle(t *testing.T) {
+	var asked atomic.Int64
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &az.Profile{
+		Account: "account1", Credentials: az.Anonymous,
+		Endpoint: serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			fmt.Fprint(w, listing("", "again"))
+		}),
+	}}})
+	storagetest.Circle(t, s, "az://container/data/", asked.Load)
+}

@@ -94,6 +94,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 	if after != "" {
 		query.Set("startOffset", after)
 	}
+	var marks object.Marks
 	for {
 		var p page
 		err := c.call(ctx, request{path: bucketPath(bucket) + "/o", query: query}, &p)
@@ -126,6 +127,9 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 		}
 		if p.NextPageToken == "" {
 			return nil
+		}
+		if err := marks.Next(p.NextPageToken); err != nil {
+			return err
 		}
 		query.Set("pageToken", p.NextPageToken)
 	}

@@ -277,3 +277,14 @@ func newClient(t *testing.T, p gs.Profile) *gs.Client {
 	t.Cleanup(c.Close)
 	return c
 }
+
+// A listing that goes round in a circle is an error.
+func TestCircle(t *testing.T) {
+	var asked atomic.Int64
+	s := stubStore(t, gs.Profile{Credentials: gs.Anonymous, Endpoint: serve(t, http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			fmt.Fprint(w, `{"nextPageToken":"again"}`)
+		}))})
+	storagetest.Circle(t, s, "gs://bucket/data/", asked.Load)
+}

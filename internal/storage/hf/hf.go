@@ -128,7 +128,11 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 			return err
 		}
 	}
+	var marks object.Marks
 	for first := q.Mark == nil || *q.Mark == ""; page != nil; first = false {
+		if err := marks.Next(page.String()); err != nil {
+			return err
+		}
 		var entries []entry
 		header, err := c.ask(ctx, p, web.Request{URL: page}, &entries)
 		switch gone := errors.Is(err, fs.ErrNotExist); {

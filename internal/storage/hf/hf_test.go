@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,4 +233,16 @@ func FuzzCanonical(f *testing.F) {
 			t.Fatalf("%q becomes %q, %v", uri, again, err)
 		}
 	})
+}
+
+// A listing that goes round in a circle is an error.
+func TestCircle(t *testing.T) {
+	var asked atomic.Int64
+	hub := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Link", fmt.Sprintf("<https://%s%s?cursor=again>; rel=\"next\"", r.Host, r.URL.EscapedPath()))
+		fmt.Fprint(w, "[]")
+	}))
+	uri := "hf://datasets/org/name@" + strings.Repeat("a", 40) + "/data/"
+	storagetest.Circle(t, store(t, hub, hub), uri, asked.Load)
 }

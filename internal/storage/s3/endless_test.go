@@ -112,3 +112,17 @@ func TestEndlessAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A listing that goes round in a circle is an error.
+func TestCircle(t *testing.T) {
+	var asked atomic.Int64
+	s := storagetest.New(t, storage.Config{Profiles: map[string]storage.Profile{"default": &s3.Profile{
+		Region: "r", Credentials: "anonymous",
+		Endpoint: serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated>"+
+				"<NextContinuationToken>again</NextContinuationToken></ListBucketResult>")
+		})),
+	}}})
+	storagetest.Circle(t, s, "s3://bucket/d/", asked.Load)
+}

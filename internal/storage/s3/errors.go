@@ -77,6 +77,8 @@ func classifyNetwork(err error) error {
 	switch {
 	case object.IsTransient(err), errors.Is(err, errNoCredentials), errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, object.ErrEndless):
+		return object.ErrEndless // minio-go adds the request
 	case errors.Is(err, errLongAnswer):
 		return fmt.Errorf("check whether the storage profile's endpoint is an S3 service: %w", err)
 	case isCut(err):

@@ -57,7 +57,7 @@ func New(p *Profile) (*Client, error) {
 	client, err := minio.New(host, &minio.Options{
 		Creds:        creds,
 		Secure:       endpoint.Scheme == "https",
-		Transport:    bounded{transport},
+		Transport:    bounded{pages{transport}},
 		Region:       region,
 		BucketLookup: p.lookup(),
 		MaxRetries:   1,
@@ -133,7 +133,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 	noOwner := false
 	opts := minio.ListObjectsOptions{Prefix: prefix, Recursive: !q.Flat, StartAfter: after, FetchOwner: &noOwner}
 	c.pay(&opts)
-	for info := range c.core.ListObjectsIter(ctx, bucket, opts) {
+	for info := range c.core.ListObjectsIter(withMarks(ctx), bucket, opts) {
 		if info.Err != nil {
 			return c.classify(info.Err)
 		}
