@@ -2,6 +2,7 @@ package gs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,8 +32,9 @@ const (
 // tokens fetches a profile's tokens and keeps the newest.
 type tokens struct {
 	fetch func(context.Context) (*oauth2.Token, error) // nil: none are needed
-	close func()
 
+	ctx      context.Context //nolint:containedctx // of those who fetch: a request may be given up that others wait for
+	cancel   context.CancelFunc
 	fetching singleflight.Group
 	mu       sync.Mutex
 	newest   *token
@@ -67,27 +69,39 @@ func over(at time.Time) bool { return !time.Now().Before(at) }
 // tokens returns the profile's.
 func (p *Profile) tokens() *tokens {
 	if p.source() == Anonymous {
-		return &tokens{close: func() {}}
+		return newTokens(nil)
 	}
 	witness := newWitness()
 	find := p.findDefault
 	if p.source() == ServiceAccount {
 		find = p.readKey
 	}
-	return &tokens{
-		close: witness.next.CloseIdleConnections,
-		fetch: func(ctx context.Context) (*oauth2.Token, error) {
-			fetched := &fetch{witness: witness}
-			ctx = context.WithValue(ctx, oauth2.HTTPClient, fetched.client())
-			// What says which account it is, is read each time: it may have been replaced.
-			found, err := find(ctx)
-			if err != nil {
-				return nil, object.Ours(err)
-			}
-			t, err := found.TokenSource.Token()
-			return t, fetched.classify(err)
-		},
-	}
+	return newTokens(func(ctx context.Context) (*oauth2.Token, error) {
+		defer witness.next.CloseIdleConnections() // they are rarely needed again in time
+		fetched := &fetch{witness: witness}
+		ctx = context.WithValue(ctx, oauth2.HTTPClient, fetched.client())
+		// What says which account it is, is read each time: it may have been replaced.
+		found, err := find(ctx)
+		if err != nil {
+			return nil, object.Ours(err)
+		}
+		t, err := found.TokenSource.Token()
+		return t, fetched.classify(err)
+	})
+}
+
+func newTokens(fetch func(context.Context) (*oauth2.Token, error)) *tokens {
+	t := &tokens{fetch: fetch}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+var errClosed = errors.New("the storage is closed")
+
+// close gives up what is being fetched, and waits for that.
+func (t *tokens) close() {
+	t.cancel()
+	_, _, _ = t.fetching.Do("", func() (any, error) { return nil, errClosed }) // joins who fetches
 }
 
 // findDefault finds the application's default credentials. Errors are text: a file that is missing is none of the
@@ -148,9 +162,9 @@ func (t *tokens) good() *token {
 	return t.newest
 }
 
-// renew fetches a token, in a time of its own: a request may be given up that others wait for as well.
+// renew fetches a token, in a time of its own.
 func (t *tokens) renew() (any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	ctx, cancel := context.WithTimeout(t.ctx, fetchTimeout)
 	defer cancel()
 	fetched, err := t.fetch(ctx)
 	t.mu.Lock()

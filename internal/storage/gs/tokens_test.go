@@ -23,10 +23,10 @@ type scripted struct {
 }
 
 func (s *scripted) tokens() *tokens {
-	return &tokens{fetch: func(context.Context) (*oauth2.Token, error) {
+	return newTokens(func(context.Context) (*oauth2.Token, error) {
 		s.calls++
 		return s.fetch(s.calls)
-	}}
+	})
 }
 
 func hour(n int) *oauth2.Token {
@@ -43,6 +43,7 @@ func TestRenewal(t *testing.T) {
 			return hour(call), nil
 		}}
 		tokens := s.tokens()
+		defer tokens.close()
 		for _, step := range []struct {
 			after       time.Duration
 			want, calls int
@@ -74,6 +75,7 @@ func TestStuckFetch(t *testing.T) {
 		release := make(chan struct{})
 		s := &scripted{fetch: func(int) (*oauth2.Token, error) { <-release; return hour(1), nil }}
 		tokens := s.tokens()
+		defer tokens.close()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := tokens.get(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -85,6 +87,32 @@ func TestStuckFetch(t *testing.T) {
 		synctest.Wait()
 		if got, err := tokens.get(t.Context()); err != nil || s.calls != 1 {
 			t.Errorf("token %v, %v, by %d calls", got, err, s.calls)
+		}
+	})
+}
+
+// Closing gives up a renewal in the background, and waits for its end.
+func TestClosedWhileItRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		tokens := newTokens(func(ctx context.Context) (*oauth2.Token, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second) // what was asked takes its time to end
+			ended = true
+			return nil, ctx.Err()
+		})
+		tokens.newest = &token{hour(1), time.Now(), false}
+		time.Sleep(58 * time.Minute)
+		if got, err := tokens.get(t.Context()); err != nil || got != tokens.newest {
+			t.Errorf("token %v, %v", got, err)
+		}
+		synctest.Wait()
+		if tokens.close(); !ended {
+			t.Error("it does not wait")
+		}
+		time.Sleep(time.Hour)
+		if got, err := tokens.get(t.Context()); err == nil {
+			t.Errorf("closed, it gives %v", got)
 		}
 	})
 }
