@@ -3,12 +3,8 @@
 package cmd
 
 import (
-	"context"
-	"errors"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/cmd/local"
 	"github.com/penstock-ml/penstock/cmd/offline"
 	"github.com/penstock-ml/penstock/cmd/read"
-	"github.com/penstock-ml/penstock/internal/terminal"
+	"github.com/penstock-ml/penstock/internal/cli"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -29,17 +25,7 @@ import (
 // Main runs the command that the process was started with, on workers and masters that have these ops, and ends the
 // process: with status 1 if it failed. Release is what --version prints; "" is the version of the main module.
 func Main(release string, ops *transform.Registry) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends what does not end at the first
-	err := Command(version(release), ops).ExecuteContext(ctx)
-	if err == nil {
-		os.Exit(0)
-	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = errors.New("interrupted")
-	}
-	terminal.Printf(os.Stderr, "penstock: %s\n", terminal.Lines(err.Error()))
-	os.Exit(1)
+	os.Exit(cli.Main(Command(version(release), ops)))
 }
 
 // Command is `penstock`, with all its commands.
@@ -49,8 +35,6 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		Short:   "Preprocess training data on a fleet of workers, and stream tensors to trainers",
 		Example: "  penstock demo",
 		Version: version,
-		// Main prints errors.
-		SilenceErrors: true,
 	}
 	root.AddCommand(
 		demo.Command(),
