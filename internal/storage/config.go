@@ -181,8 +181,8 @@ func setType(profiles map[string]Profile, profile, typ string) error {
 // variable is one of the environment: key is envPrefix and name, and name is <PROFILE>_<FIELD>.
 type variable struct{ key, name, value string }
 
-// cuts are the ways to read the variable's name, the shortest profile first: profiles and fields have "_" in their names,
-// too.
+// cuts are the ways to read the variable's name, the shortest profile first: profiles and fields have "_" in their
+// names, too.
 func (v variable) cuts() iter.Seq2[string, string] {
 	return func(yield func(profile, field string) bool) {
 		for i, c := range v.name {

@@ -13,8 +13,8 @@ import (
 )
 
 // misspelt is the error of a variable that sets no field; nil: it is another program's. Kubernetes sets such ones, as
-// PENSTOCK_STORAGE_SERVICE_HOST for a service penstock-storage, so that a profile that is named nowhere else and what is
-// near to no field are no mistake.
+// PENSTOCK_STORAGE_SERVICE_HOST for a service penstock-storage, so that what is near to no field is a mistake only of a
+// profile that is named elsewhere, too.
 func (v variable) misspelt(profiles map[string]Profile) error {
 	var known, others []reading
 	for name, field := range v.cuts() {

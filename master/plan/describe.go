@@ -33,9 +33,11 @@ type Description struct {
 // Resuming is what it costs to resume within files of records: a stream begins again at an extent's front.
 type Resuming struct {
 	Extents int64 `json:"extents"`
-	// Most is how many bytes are read again at most, decompressed, and MostOf of which file.
-	Most   int64  `json:"most_bytes"`
-	MostOf string `json:"most_of"`
+	// Most is how many bytes are decompressed again at most, and MostOf of which file. MostStored are those that are
+	// read for it.
+	Most       int64  `json:"most_bytes"`
+	MostStored int64  `json:"most_stored_bytes"`
+	MostOf     string `json:"most_of"`
 	// Uncut counts files that have a stream of a codec which cannot be begun in its middle; First is one of them.
 	Uncut int64  `json:"uncut_files"`
 	Codec string `json:"uncut_codec,omitempty"`
@@ -67,7 +69,7 @@ func (d *Description) resume(f File, of format.Scanned) {
 		r.Extents++
 		again := p.Skip + p.Bytes
 		if again > r.Most {
-			r.Most, r.MostOf = again, f.GetUri()
+			r.Most, r.MostStored, r.MostOf = again, p.Stored.Length, f.GetUri()
 		}
 		uncut, long = uncut || codec != "" && again > uncutBytes, long || p.Restart != nil
 	}
@@ -84,8 +86,11 @@ func (d *Description) resume(f File, of format.Scanned) {
 }
 
 func (r *Resuming) writeText(w io.Writer) {
-	terminal.Printf(w, "resuming\t%d\textents, of which up to %s is read again, of %s\n", r.Extents,
-		formatBytes(r.Most), r.MostOf)
+	most := formatBytes(r.MostStored)
+	if r.Most != r.MostStored {
+		most += " (" + formatBytes(r.Most) + " decompressed)"
+	}
+	terminal.Printf(w, "resuming\t%d\textents, of which up to %s is read again, of %s\n", r.Extents, most, r.MostOf)
 	if r.Uncut > 0 {
 		terminal.Printf(w, "uncut\t%d\tfiles have a stream of %s that cannot be cut, and resuming reads it again from "+
 			"its front: %s: %s\n", r.Uncut, r.Codec, recompress, r.First)

@@ -150,15 +150,17 @@ func TestWhatResumingCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := plan.Resuming{
-		Extents: 6 + int64(len(known[2].Extents())), Most: int64(len(text)), MostOf: "mem://b.jsonl.gz",
-		Uncut: 1, Codec: "gzip", First: "mem://b.jsonl.gz", Long: 1, FirstLong: "mem://b.jsonl.gz",
+		Extents: 6 + int64(len(known[2].Extents())), Most: int64(len(text)), MostStored: int64(packed.Len()),
+		MostOf: "mem://b.jsonl.gz",
+		Uncut:  1, Codec: "gzip", First: "mem://b.jsonl.gz", Long: 1, FirstLong: "mem://b.jsonl.gz",
 	}
 	if *d.Resume != want {
 		t.Errorf("resuming costs %+v, want %+v", *d.Resume, want)
 	}
 	var told strings.Builder
 	check(t, d.WriteText(&told))
-	if out := told.String(); strings.Count(out, "\nextents ") != 1 || !strings.Contains(out, "\nlong      1 ") {
+	if out := told.String(); strings.Count(out, "\nextents ") != 1 || !strings.Contains(out, "\nlong      1 ") ||
+		!strings.Contains(out, " MiB decompressed) is read again, of mem://b.jsonl.gz\n") {
 		t.Error(out)
 	}
 }
