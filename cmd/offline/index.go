@@ -38,7 +38,7 @@ type indexed struct {
 	Failed  int   `json:"failed"`   // that cannot be indexed
 	Extents int   `json:"extents"`  // of the indexes that were made
 	Rows    int64 `json:"rows"`
-	Read    int64 `json:"bytes_read"` // of files that were scanned
+	Read    int64 `json:"bytes_read"` // of files, and of lists in place of files
 	Bytes   int64 `json:"index_bytes"`
 }
 
@@ -152,7 +152,8 @@ func (d indexed) WriteText(w io.Writer) error {
 		english.Plural(d.Indexed, "file", ""), d.Files, english.Plural(d.Extents, "extent", ""), humanize.Comma(d.Rows),
 		humanize.IBytes(uint64(d.Read)), humanize.IBytes(uint64(d.Bytes)))
 	if d.Listed > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "%d of them by lists of records that lie beside the files\n", d.Listed)
+		_, err = fmt.Fprintf(w, "%d of them by lists of records that other tools wrote beside the files, which were read in "+
+			"their place\n", d.Listed)
 	}
 	if d.Found > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))
@@ -272,10 +273,9 @@ func (x *indexer) file(ctx context.Context, f *pb.File) (*index.Index, error) {
 	x.count(func(d *indexed) {
 		d.Indexed, d.Extents, d.Rows = d.Indexed+1, d.Extents+made.Extents(), d.Rows+rows
 		d.Bytes += int64(len(made.Bytes()))
+		d.Read += made.Read
 		if made.List != "" {
 			d.Listed++
-		} else {
-			d.Read += f.GetSize()
 		}
 	})
 	return made.Index, nil

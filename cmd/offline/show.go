@@ -100,11 +100,8 @@ func Show() *cobra.Command {
 		}
 		d := &shower{st: st, profile: profile, how: how, maxFiles: maxFiles, head: head}
 		s, err := d.show(cmd.Context(), args[0])
-		switch {
-		case errors.Is(err, storage.ErrSecret):
+		if err != nil {
 			return err
-		case err != nil:
-			return fmt.Errorf("show %s: %w", args[0], err)
 		}
 		if output == "json" {
 			return cli.PrintJSON(cmd.OutOrStdout(), s)

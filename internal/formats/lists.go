@@ -25,6 +25,8 @@ type Made struct {
 	*index.Index
 	// List is the file that told where records are; "": the file was scanned.
 	List string
+	// Read is how many bytes were read: of the list, or of the file.
+	Read int64
 	// Passed says why lists of the file were passed over.
 	Passed []error
 }
@@ -39,7 +41,7 @@ func Index(ctx context.Context, in *format.Input, of format.Scanned) (*Made, err
 		}
 	}
 	x, err := Scan(ctx, in, of)
-	m.Index = x
+	m.Index, m.Read = x, in.File.GetSize()
 	return m, err
 }
 
@@ -57,7 +59,7 @@ func (m *Made) byList(ctx context.Context, in *format.Input, of format.Lister) e
 		x, err := indexBy(ctx, in, of, found[0])
 		switch {
 		case err == nil:
-			m.Index, m.List = x, found[0].GetUri()
+			m.Index, m.List, m.Read = x, found[0].GetUri(), found[0].GetSize()
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -193,6 +193,13 @@ func TestIndexIsMadeByAList(t *testing.T) {
 			(made.List == "") != (tc.by == "") || len(made.Passed) != tc.passed {
 			t.Errorf("by %q, %q, want %q", made.List, made.Passed, tc.by)
 		}
+		read := len(data)
+		if tc.by != "" {
+			read = len(list)
+		}
+		if made.Read != int64(read) {
+			t.Errorf("by %q, it says that %d bytes were read, not %d", tc.by, made.Read, read)
+		}
 	}
 }
 
