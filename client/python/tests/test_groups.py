@@ -26,7 +26,7 @@ pytestmark = pytest.mark.pure
     ("kind", "wrong", "says"),
     [
         (penstock.Data, {"partitions": 3}, "partitions: found 3; give text"),
-        (penstock.Data, {"storage": None}, "storage: found None"),
+        (penstock.Data, {"storage": 3}, "storage: found 3"),
         (penstock.Data, {"global_batch_size": 0}, "global_batch_size: found 0; give 1 or more"),
         (penstock.Data, {"lanes": 1.5}, "lanes: found 1.5; give an integer"),
         (penstock.Data, {"on_error": "skip"}, "on_error: found 'skip'"),
@@ -126,8 +126,21 @@ def test_one_group_serves_several_loaders(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_is_the_default(kind: Any) -> None:
     assert kind() == kind(**{f.name: f.default for f in dataclasses.fields(kind)})
+    assert kind() == kind(**dict.fromkeys(groups.fields(kind)))
     assert repr(kind()) == f"penstock.{kind.__name__}()"
-    DataLoader("/data", **OPTIONS, data=None, ranks=None, connection=None)
+
+
+def test_none_is_what_is_not_given() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(inspect.signature(DataLoader).parameters)
+    given = {**nothing, **OPTIONS, "uri": "/data"}
+    del given["unexpected"]
+    loader, other = DataLoader("/data", **OPTIONS), DataLoader(**given)
+    assert (loader._opening, loader._making, loader._leaves) == (other._opening, other._making, other._leaves)
+    with pytest.raises(TypeError, match="no argument 'filters': did you mean filter="):
+        DataLoader(**given, filters=nothing["filter"])
+    of_fit: dict[str, Any] = {**dict.fromkeys(inspect.signature(penstock.fit).parameters), "uri": "/data"}
+    with pytest.raises(errors.UsageError, match="fit: out= names the file to write"):
+        penstock.fit(**of_fit)
 
 
 def test_what_it_looks_like() -> None:

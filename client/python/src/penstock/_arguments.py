@@ -6,9 +6,13 @@ People try those of torch's first. Everything is pure.
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 INSTEAD = {
     "dataset": "the first argument is the dataset's URI",
@@ -37,6 +41,19 @@ ATTRIBUTES = INSTEAD | {
         "and `penstock show URI` tells the number of rows"
     ),
 }
+
+
+def optional(call: Callable[P, R]) -> Callable[P, R]:
+    """Has None stand for what is not given, in each argument that has a default."""
+    known = inspect.signature(call).parameters
+
+    @functools.wraps(call)
+    def called(*unnamed: P.args, **named: P.kwargs) -> R:
+        for name in [name for name, value in named.items() if value is None and name in known]:
+            del named[name]
+        return call(*unnamed, **named)
+
+    return called
 
 
 Groups: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import _binary, _bundle, _onbox
+from penstock import _arguments, _binary, _bundle, _onbox
 from penstock import spec as builders
 from penstock._op import Transform, functions_of
 from penstock._opening import addresses
@@ -68,6 +68,7 @@ class Fitted:
         return self.uri
 
 
+@_arguments.optional
 def fit(
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     *,

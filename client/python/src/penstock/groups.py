@@ -44,7 +44,7 @@ class _Group:
 
 
 def _by_name(kind: type[_G]) -> type[_G]:
-    """Has a group say what to write in place of a field that it does not have."""
+    """Has a group say what to write in place of a field that it does not have. None stands for what is not given."""
     made: Callable[..., None] = kind.__init__
 
     @functools.wraps(made)
@@ -52,7 +52,7 @@ def _by_name(kind: type[_G]) -> type[_G]:
         wrong = [name for name in given if name not in fields(kind)]
         if unnamed or wrong:
             raise TypeError(_arguments.no_field(kind.__name__, wrong, FIELDS))
-        made(self, **given)
+        made(self, **{name: value for name, value in given.items() if value is not None})
 
     kind.__init__ = init  # type: ignore[assignment]
     return kind

@@ -46,6 +46,8 @@ class DataLoader:
     the end of the process. schema and peek() open no session. In programs that have imported torch, a loader is a
     torch.utils.data.IterableDataset.
 
+    None stands for an argument that is not given, in each of them.
+
     Args: What to read
         uri: prefixes, globs or files: local paths, or URIs of a store, such as s3://, gs://, az://, https:// or hf://;
             one or several. Or one table: delta+s3://bucket/table@v12.
@@ -108,6 +110,7 @@ class DataLoader:
             in the loop.
     """
 
+    @_arguments.optional
     def __init__(
         self,
         uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
