@@ -56,7 +56,8 @@ type Config struct {
 	// Zone, if set, is where this trainer runs: it reads from workers of the same zone as long as they can serve it.
 	Zone string
 	// Restore holds checkpoints of ranks, of this session or of another; each rank's belongs in exactly one Open of the
-	// collective restore. A rank that takes part without bringing any gives an empty slice that is not nil.
+	// collective restore. A rank that takes part without bringing any gives an empty slice that is not nil. It waits
+	// for one that brings a state to open the session, unless SavedLastBatch or SavedTable say what that reads.
 	Restore []*pb.State
 	// BeginsIn is the epoch that a restored training loop goes on in, where this rank brings no state that says so.
 	BeginsIn uint32

@@ -77,7 +77,8 @@ func CannotYet(err error) bool {
 	return slices.ContainsFunc(Masters(err), func(e *MasterError) bool { return rpc.CannotYet(e.Err) })
 }
 
-// MissingError says which ranks have not joined a collective restore.
+// MissingError says which ranks have not joined a collective restore. Without ranks it is that none has come which
+// brings a state.
 type MissingError struct {
 	Ranks  []uint32
 	Waited time.Duration
@@ -85,6 +86,11 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
+	if len(e.Ranks) == 0 {
+		return fmt.Sprintf("restore: no rank that brings a state has opened the session for %v; give each state to "+
+			"one rank, or set SavedTable and SavedLastBatch to the state's on ranks without one",
+			e.Waited.Round(time.Second))
+	}
 	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore",
 		e.Ranks, e.Waited.Round(time.Second))
 }

@@ -30,6 +30,9 @@ type opening struct {
 func (o opening) run(ctx context.Context) (sent time.Time, err error) {
 	t, warn := o.terms, o.warnNowAndThen()
 	patient := trials{each: openTimeout, all: t.cfg.ConnectTimeout}
+	if err := o.awaitOpened(ctx, patient, warn); err != nil {
+		return sent, err
+	}
 	err = o.persist(ctx, "open", patient, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
 		t.session, err = o.find(ctx, m)
 		return err
@@ -48,6 +51,49 @@ func (o opening) run(ctx context.Context) (sent time.Time, err error) {
 		return sent, err
 	}
 	return sent, o.takeCode(ctx, patient, warn)
+}
+
+// awaitOpened has a rank that knows nothing of the session which is restored leave it to others to open it: it would
+// open a table at its newest version, and with the ending of new sessions, to which the others' states do not belong.
+func (o opening) awaitOpened(ctx context.Context, patient trials, warn func(error)) error {
+	c := o.terms.cfg
+	if !c.restoresUntold() {
+		return nil
+	}
+	begin := time.Now()
+	for round := 0; ; round++ {
+		err := o.persist(ctx, "find", patient, warn, func(ctx context.Context, m pb.MasterClient) error {
+			_, err := m.GetSession(ctx, &pb.GetSessionRequest{Session: c.Session})
+			return err
+		})
+		if status.Code(err) != codes.NotFound {
+			return err
+		}
+		if round == 0 {
+			o.terms.log.Info("the restore waits for a rank that brings a state to open the session")
+		}
+		if err := o.awaitRanks(ctx, round, &MissingError{Waited: time.Since(begin)}); err != nil {
+			return err
+		}
+	}
+}
+
+// restoresUntold reports whether this rank takes part in a restore with others, and knows nothing of what they restore.
+func (c *Config) restoresUntold() bool {
+	return c.Restore != nil && len(c.Restore) == 0 && c.WorldSize > 1 && (c.Spec != nil || c.SpecText != "") &&
+		c.SavedTable == "" && c.SavedLastBatch == pb.LastBatch_LAST_BATCH_UNSPECIFIED
+}
+
+// awaitRanks waits until it is time to ask for the missing ranks again, or fails.
+func (o opening) awaitRanks(ctx context.Context, round int, missing *MissingError) error {
+	if limit := o.terms.cfg.RestoreTimeout; limit > 0 && missing.Waited > limit {
+		return missing
+	}
+	if err := sleep(ctx, backoff(round, time.Second)); err != nil {
+		missing.err = err
+		return missing
+	}
+	return nil
 }
 
 // find opens the session, or attaches to one that was opened before.
@@ -138,12 +184,8 @@ func (o opening) join(ctx context.Context, patient trials, warn func(error)) (se
 		if round == 0 {
 			t.log.Info("the restore waits for other ranks", "ranks", missing.Ranks)
 		}
-		if limit := t.cfg.RestoreTimeout; limit > 0 && missing.Waited > limit {
-			return sent, missing
-		}
-		if err := sleep(ctx, backoff(round, time.Second)); err != nil {
-			missing.err = err
-			return sent, missing
+		if err := o.awaitRanks(ctx, round, missing); err != nil {
+			return sent, err
 		}
 	}
 }

@@ -152,8 +152,8 @@ func (d indexed) WriteText(w io.Writer) error {
 		english.Plural(d.Indexed, "file", ""), d.Files, english.Plural(d.Extents, "extent", ""), humanize.Comma(d.Rows),
 		humanize.IBytes(uint64(d.Read)), humanize.IBytes(uint64(d.Bytes)))
 	if d.Listed > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "%d of them by lists of records that other tools wrote beside the files, which were read in "+
-			"their place\n", d.Listed)
+		_, err = fmt.Fprintf(w, "%d of them by lists of records that other tools wrote beside the files, which were "+
+			"read in their place\n", d.Listed)
 	}
 	if d.Found > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "%s had an index\n", english.Plural(d.Found, "file", ""))
