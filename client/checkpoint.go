@@ -8,8 +8,9 @@ import (
 // Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, after a batch.
 type Checkpoint struct {
 	Name string
-	// Step counts the batches of each rank, and in order deterministic those steps in which a rank has no rows, on from
-	// the step of the checkpoint that the session was restored to, if it was.
+	// Step counts the batches of each rank, on from the step of the checkpoint that the session was restored to, if it
+	// was. Steps without a batch count, too: those in which a rank has no rows in order deterministic, and padding that
+	// its loop left out at the end of an epoch.
 	Step uint64
 }
 

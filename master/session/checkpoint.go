@@ -19,8 +19,9 @@ import (
 // last part comes. A rank that was faster than the order says that it missed the step, and all are asked again, for a
 // step further ahead. So a leader may die at any point: whoever follows finds the order and the parts.
 //
-// A rank's step is the number of batches that its training loop has got, in this generation. Ranks that are in step, as
-// those of a data-parallel job are, save their models at the same one.
+// A rank's step is the number of batches that its training loop has got, in this generation, and of those of padding
+// that it left out at the end of a closed epoch: ranks that begin after that epoch count them, too. Ranks that are in
+// step, as those of a data-parallel job are, save their models at the same one.
 
 const (
 	// maxTries bounds how often ranks may be beyond the step that is chosen for one checkpoint, or not in step. Each is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/position"
 )
@@ -103,6 +104,13 @@ func (m *model) verify(n *Named) {
 			want)
 	}
 	m.kept, m.truth = n, want
+}
+
+// checkTogether checks that ranks in step take their States for a checkpoint at one place.
+func (m *model) checkTogether() {
+	if m.batchSize > 0 && !m.isApart() && strings.Contains(m.s.taking.retried, "not in step") {
+		m.fail("checkpoint %q: %s", m.s.taking.name, m.s.taking.retried)
+	}
 }
 
 func (m *model) include(t, u tally) {

@@ -221,6 +221,7 @@ func (m *model) apply(c Command) (Reply, error) {
 		m.failed()
 	}
 	m.checkShares()
+	m.checkTogether()
 	m.closedSince(c, closed, abandoned, rest)
 	if q, ok := c.(Sync); ok && err == nil {
 		m.checkEven(q.Rank)

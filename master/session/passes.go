@@ -15,7 +15,8 @@ import (
 //   - An epoch that all ranks have left closes. What is left of it goes to nobody, and is counted as abandoned. A rank
 //     that departed has left it, too, as has one whose lease ended; but where outputs are counted that one is waited
 //     for, as at an epoch's end, and where ranks count steps so is one that has not joined.
-//   - How many steps were made of it follows from what its ranks had handed over when they left.
+//   - How many steps were made of it follows from what its ranks had handed over when they left. One that had closed
+//     by then keeps its number, for others may have begun after it: padding at its end that is left out counts as made.
 //
 // A new start of a rank that left an epoch goes on in the next one where ranks count steps, as after an end, and else
 // with the open epoch: there, and where no Sync had told that it left, it reads what is free of that, as a start
@@ -49,6 +50,30 @@ func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	}
 	ch.Head = true
 	ch.rank(c.Rank)
+	s.countLeftOut(ch)
+}
+
+// countLeftOut has ranks count the padding that they left out at the end of an epoch, as those do that begin after it.
+// A checkpoint that is being taken went by fewer steps, so that another one is chosen for it.
+func (s *State) countLeftOut(ch *Changes) {
+	if !s.policy().counts() || s.stepsLost {
+		return
+	}
+	more := false
+	for r, k := range s.ranks {
+		if k == nil || k.departed {
+			continue
+		}
+		if step, at := k.step(), s.stepAt(k.steps); step < at {
+			k.begunStep += at - step
+			ch.rank(uint32(r))
+			more = true
+		}
+	}
+	if more && s.taking.active() {
+		s.taking.retried = "ranks left an epoch before its last steps, which were of padding"
+		checkpointing{s}.chooseStep(ch)
+	}
 }
 
 // noteLeft notes the job's step after the epochs before one, which a rank has left.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -129,5 +130,56 @@ func TestDropCountsStepsOfAnEpochBeforeTheLast(t *testing.T) {
 	})
 	if r := must(t, s, Join{Rank: 1, World: 2, Nonce: "again"}); r.Begun != (Steps{Epoch: 2}) || s.rank(1).begunStep != 2 {
 		t.Errorf("it begins at %+v, step %d; it left after step 2", r.Begun, s.rank(1).begunStep)
+	}
+}
+
+// Ranks in step that leave an epoch before its last steps, which are of padding alone, count the same steps as one that
+// starts again after them: whatever the master had heard of their leaving, and whoever tells of it first.
+func TestRanksThatLeavePaddingOutCountAlike(t *testing.T) {
+	for name, start := range map[string]func(j *job, leave func(r uint32)){
+		"it started again before any told": func(j *job, leave func(r uint32)) {
+			j.join(1, "again")
+			leave(0)
+		},
+		"it had told": func(j *job, leave func(r uint32)) {
+			leave(1)
+			leave(0)
+			j.join(1, "again")
+		},
+		"another had told": func(j *job, leave func(r uint32)) {
+			leave(0)
+			j.join(1, "again")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newPadded(t, 2, 3)
+			j.plan(0, 0, 1, 2)
+			j.more(0)
+			j.at(0, 0, 0, 4) // steps stay that it announces, and both soon make one
+			j.more(1)
+			for r := range uint32(2) {
+				c := j.sync(r, j.s.ranks[r].held...)
+				c.Steps, c.Counters.Batches = &Steps{Handed: 2, Ready: 2}, 2
+				j.do(c)
+			}
+			if want := []EpochSteps{{Steps: 4}}; j.s.Closed() != 1 || !slices.Equal(j.s.steps, want) {
+				t.Fatalf("%d epochs are closed, and their steps %v", j.s.Closed(), j.s.steps)
+			}
+			j.do(CreateCheckpoint{Name: "noon", Nonce: "n", Now: 1})
+			start(j, func(r uint32) {
+				c := j.sync(r)
+				c.Steps, c.From, c.Counters.Batches = &Steps{Epoch: 1}, 1, 2
+				j.do(c)
+			})
+			for r := range uint32(2) {
+				k := j.s.ranks[r]
+				if k.steps != (Steps{Epoch: 1}) || k.step() != 4 {
+					t.Errorf("rank %d is at %+v, and counts %d steps", r, k.steps, k.step())
+				}
+				if o := (checkpointing{j.s}).order(k); o == nil || o.Batches-uint64(k.counters.Batches) != o.Step-4 {
+					t.Errorf("rank %d is to take its State as %+v says, after %d batches", r, o, k.counters.Batches)
+				}
+			}
+		})
 	}
 }

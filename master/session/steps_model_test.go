@@ -95,12 +95,14 @@ func (m *model) handBatch(t *trainer) {
 }
 
 // countAlike checks that training loops at one place of an epoch count the same step, by which named checkpoints are
-// taken.
+// taken. A loop that left padding out at the end of a closed epoch counts it as soon as the session hears that it left:
+// until then an order may name too late a batch to it, and is void from then on (checkTogether).
 func (m *model) countAlike(t *trainer) {
 	step := func(t *trainer) uint64 { return m.s.ranks[t.rank].begunStep + uint64(t.batches) }
+	untold := func(t *trainer) bool { return t.from > m.s.ranks[t.rank].steps.Epoch }
 	for _, u := range m.trainers {
 		if u == nil || u.dead || u.left || u.generation != m.s.generation || t.generation != m.s.generation ||
-			u.loop.at != t.loop.at {
+			u.loop.at != t.loop.at || untold(u) || untold(t) {
 			continue
 		}
 		if step(u) != step(t) && !m.isApart() && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
