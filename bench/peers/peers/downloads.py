@@ -1,9 +1,9 @@
 """Downloads by ranges from a web server: Penstock's stores beside Python's clients, and Go's net/http.
 
 `python -m peers.downloads --peers PROGRAM` starts nginx on this machine with a file of 256 MiB, reads it with each
-client in a process of its own, 512 MiB a pass by four ranges at once, and prints MB per CPU second of that process: the
-median of the passes behind one that is not measured. net/http throws the bytes away, the others keep them in memory;
-hf_hub_download writes the whole file to memory that is mounted at /dev/shm.
+client in a process of its own, 512 MiB or 2,048 ranges a pass, four at once, and prints MB per CPU second of that
+process: the median of the passes behind one that is not measured. net/http throws the bytes away, the others keep them
+in memory; hf_hub_download writes the whole file to /dev/shm.
 
 nginx answers as a web server and as a Hugging Face Hub of one dataset, each with TLS, and as a web server without it.
 Of a certificate it needs openssl.
@@ -113,6 +113,11 @@ def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
     raise SystemExit("nginx does not answer")
 
 
+def total(part: int) -> int:
+    """The bytes of a pass."""
+    return min(TOTAL, 2048 * part)
+
+
 def by_requests(url: str, part: int, offsets: list[int], ca: str) -> None:
     """A session for each thread."""
     import requests
@@ -182,12 +187,12 @@ READERS: dict[str, Callable[[str, int, list[int], str], None]] = {
 
 def subject(system: str, url: str, part: int, ca: str, passes: int) -> None:
     """Reads as one of Python's clients, and prints what each pass took."""
-    offsets = [i * part % SIZE for i in range(TOTAL // part)]
+    offsets = [i * part % SIZE for i in range(total(part) // part)]
     for i in range(1 + passes):
         cpu = cpu_seconds()
         READERS[system](url, part, offsets, ca)
         if i:
-            print(json.dumps({"bytes": TOTAL, "cpu": cpu_seconds() - cpu}), flush=True)
+            print(json.dumps({"bytes": total(part), "cpu": cpu_seconds() - cpu}), flush=True)
 
 
 def cpu_seconds() -> float:
