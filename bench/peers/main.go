@@ -14,6 +14,6 @@ import (
 
 func main() {
 	root := &cobra.Command{Use: "peers", Short: "The Go part of bench/peers", SilenceUsage: true}
-	root.AddCommand(makeCommand(), readCommand())
+	root.AddCommand(makeCommand(), readCommand(), downloadCommand())
 	os.Exit(cli.Main(root))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/expr"
@@ -23,7 +24,9 @@ type statistics struct {
 // rowsOf is how many rows a file has; -1: nobody says.
 func rowsOf(a *add) int64 {
 	n := a.rows
-	if a.Stats != "" {
+	if ahead, ok := rowsAhead(a.Stats); ok {
+		n = &ahead
+	} else if a.Stats != "" {
 		var s struct {
 			Rows *int64 `json:"numRecords"`
 		}
@@ -35,6 +38,18 @@ func rowsOf(a *add) int64 {
 		return -1
 	}
 	return *n
+}
+
+// rowsAhead is the number of rows where it stands in front of all other statistics, as writers have it. To decode them
+// all would take half of the time in which a table is opened.
+func rowsAhead(text string) (n int64, ok bool) {
+	rest, ok := strings.CutPrefix(text, `{"numRecords":`)
+	end := strings.IndexAny(rest, ",}")
+	if !ok || end < 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(rest[:end]), 10, 64)
+	return n, err == nil
 }
 
 // stats is what a file's statistics tell of a column; false: nothing, or nothing that can be believed.

@@ -55,6 +55,23 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestRows finds the number of rows wherever it stands.
+func TestRows(t *testing.T) {
+	parsed := int64(3)
+	for text, want := range map[string]int64{
+		`{"numRecords":7}`: 7, `{"numRecords": 7 ,"minValues":{"numRecords":8}}`: 7,
+		`{"minValues":{"numRecords":8},"numRecords":7}`: 7, `{"numRecords":-7}`: -1, "": parsed,
+		`{"numRecords":7.5,"minValues":{}}`: parsed, `{"numRecords":null}`: parsed, `{"numRecords":`: parsed,
+	} {
+		if got := rowsOf(&add{Stats: text, rows: &parsed}); got != want {
+			t.Errorf("%s: %d rows, want %d", text, got, want)
+		}
+	}
+	if got := rowsOf(&add{}); got != -1 {
+		t.Errorf("without statistics: %d rows", got)
+	}
+}
+
 func show(v expr.Value) string {
 	switch {
 	case v.Text != "":

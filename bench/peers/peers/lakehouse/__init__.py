@@ -1,0 +1,1 @@
+"""Tables with deleted rows, under several readers."""
