@@ -121,17 +121,21 @@ func Tell(ctx context.Context, st Storage, of *pb.Dataset) ([]*pb.File, LeftOut,
 
 // Tell implements Teller.
 func (s *Store) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, error) {
-	files, others, err := s.Find(ctx, of.GetStorage(), of.GetUri(), dataAs(of.GetFormat()))
-	left := others.Left
+	found, err := s.findIn(ctx, of, dataAs(of.GetFormat()))
+	left := found.others.Left
+	if err == nil {
+		err = s.checkShards(ctx, of.GetStorage(), found.files, found.others.shardIndexes)
+	}
+	if err != nil {
+		return nil, left, err
+	}
+	files, err := found.choose()
 	for _, f := range files {
 		if f.GetUnknown() {
 			left.Unknown.Add(f.GetUri())
 		}
 	}
 	left.Alike = alikeNames(files)
-	if err == nil {
-		err = s.checkShards(ctx, of.GetStorage(), files, others.shardIndexes)
-	}
 	return files, left, err
 }
 
