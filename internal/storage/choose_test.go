@@ -78,11 +78,12 @@ func TestSplitOfWhatIsNoFolder(t *testing.T) {
 			t.Errorf("%v: %v, want %q", uris, err, want)
 		}
 	}
-	if files, _, err := storage.Tell(t.Context(), s, &pb.Dataset{Uri: []string{dir}}); err != nil || len(files) != 2 {
-		t.Errorf("without a split: %v, %v", files, err)
+	files, left, err := storage.Tell(t.Context(), s, &pb.Dataset{Uri: []string{dir}})
+	if err != nil || len(files) != 2 || left.Splits.String() != "test, train" {
+		t.Errorf("without a split: %v, %v, %v", files, left, err)
 	}
 	var of *splits.Error
-	_, _, err := storage.Tell(t.Context(), s, &pb.Dataset{Uri: []string{dir}, Split: "x"})
+	_, _, err = storage.Tell(t.Context(), s, &pb.Dataset{Uri: []string{dir}, Split: "x"})
 	if !errors.As(err, &of) || of.Field != "split" {
 		t.Error(err)
 	}

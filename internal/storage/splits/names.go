@@ -124,6 +124,9 @@ func told(met [3]bool) (splits []string) {
 }
 
 func splitOfShard(name string) string {
+	if !strings.HasPrefix(name, "data/") { // as most do not: sooner
+		return ""
+	}
 	if m := shard.FindStringSubmatch(name); m != nil {
 		return m[1]
 	}
