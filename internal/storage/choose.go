@@ -183,5 +183,6 @@ func (in *folder) choose(files []*pb.File) (chosen []*pb.File, err error) {
 		return chosen, err
 	}
 	return nil, &splits.Error{Field: "split", Message: fmt.Sprintf("the only split, %s, leaves %s out: %s, or name "+
-		"the files by wildcards to read others", c.Name, english.Plural(left, "file", ""), splits.ToRead("split", c.Name))}
+		"the files by wildcards to read others", c.Name, english.Plural(left, "file", ""),
+		splits.ToRead("split", c.Name))}
 }

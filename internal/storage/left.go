@@ -28,7 +28,8 @@ type LeftOut struct {
 	Dangling Names `json:"dangling,omitzero"`
 	// Alike are files that were taken, and whose names differ in case alone from those of others: maybe copies.
 	Alike Names `json:"alike,omitzero"`
-	// Splits are those that names of the files tell, such as train and test, if there are several and none is asked for.
+	// Splits are those that names of the files tell, such as train and test, if there are several and none is
+	// asked for.
 	Splits Names `json:"splits,omitzero"`
 	// Unknown are files that were taken, and whose names have no ending: they are known once they are looked at.
 	Unknown Names `json:"unknown,omitzero"`
