@@ -35,7 +35,11 @@ func (l limited) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, storage.
 	if l.limits.Unlimited() {
 		return storage.Tell(ctx, l.Storage, of)
 	}
-	datasets, err := l.datasets(of.GetUri())
+	read := of.GetUri()
+	if card := storage.Card(of); card != "" {
+		read = append(slices.Clone(read), card)
+	}
+	datasets, err := l.datasets(read)
 	if err != nil {
 		return nil, storage.LeftOut{}, err
 	}

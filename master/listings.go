@@ -38,7 +38,9 @@ func newListings(limit int64) *listings { return &listings{lru.New[string, *list
 // and which are unknown, follows from the dataset's URIs and format.
 func listingKey(s *pb.Session) (string, error) {
 	d := s.GetSpec().GetDataset()
-	how, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Dataset{Uri: d.GetUri(), Format: d.GetFormat()})
+	how, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Dataset{
+		Uri: d.GetUri(), Format: d.GetFormat(), Split: d.GetSplit(), Subset: d.GetSubset(),
+	})
 	if err != nil {
 		return "", fmt.Errorf("master: session %s: dataset: %w", s.GetId(), err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fitted"
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/splits"
 	"github.com/penstock-ml/penstock/internal/tables"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
@@ -113,6 +114,9 @@ func look(
 		}
 	}
 	listed, err := tables.Tell(ctx, st, s.GetDataset())
+	if of, ok := errors.AsType[*splits.Error](err); ok {
+		return nil, nil, spec.Problems{{Path: "dataset." + of.Field, Message: of.Message}}
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -238,6 +238,11 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	}
 	refused("a link to a directory", try(alice, "x", addSpec(mine+"/link/"), 0), "by a link")
 	refused("a link to a file", try(alice, "x", addSpec(mine+"/day=0/"), 0), "leads out of it")
+	check(t, os.WriteFile(filepath.Join(others, "README.md"), []byte("---\nconfigs: secret\n---\n"), 0o644))
+	check(t, os.Symlink(filepath.Join(others, "README.md"), filepath.Join(mine, "README.md")))
+	split := addSpec(mine + "/")
+	split.Dataset.Split = "train"
+	refused("what tells of splits, by a link", try(alice, "x", split, 0), "README.md\" leads out of")
 	profile := addSpec(mine + "/day=0/part.parquet")
 	profile.Dataset.Storage = "others"
 	refused("a profile", try(alice, "x", profile, 0), `may not use storage profile "others"`)

@@ -1033,7 +1033,11 @@ type Dataset struct {
 	// A predicate over hive partition keys of the path (".../day=2026-01-02/part-0.parquet").
 	Partitions string `protobuf:"bytes,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	// How files are read that do not say all about themselves; by their names and content, if unset.
-	Format        *Format `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	Format *Format `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
+	// Of the files of a folder those of a split, such as "train", or "all", as README.md and names of files tell it.
+	Split string `protobuf:"bytes,5,opt,name=split,proto3" json:"split,omitempty"`
+	// The subset that the split is one of; "" is the default, or the only one.
+	Subset        string `protobuf:"bytes,6,opt,name=subset,proto3" json:"subset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1094,6 +1098,20 @@ func (x *Dataset) GetFormat() *Format {
 		return x.Format
 	}
 	return nil
+}
+
+func (x *Dataset) GetSplit() string {
+	if x != nil {
+		return x.Split
+	}
+	return ""
+}
+
+func (x *Dataset) GetSubset() string {
+	if x != nil {
+		return x.Subset
+	}
+	return ""
 }
 
 // Format says how files are read.
@@ -3328,14 +3346,16 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\":\n" +
 	"\aOnError\x12\x12\n" +
 	"\x04skip\x18\x01 \x01(\rR\x04skip\x12\x1b\n" +
-	"\tskip_rows\x18\x02 \x01(\rR\bskipRows\"\x82\x01\n" +
+	"\tskip_rows\x18\x02 \x01(\rR\bskipRows\"\xb0\x01\n" +
 	"\aDataset\x12\x10\n" +
 	"\x03uri\x18\x01 \x03(\tR\x03uri\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\tR\n" +
 	"partitions\x12+\n" +
-	"\x06format\x18\x04 \x01(\v2\x13.penstock.v1.FormatR\x06format\"\xa0\x02\n" +
+	"\x06format\x18\x04 \x01(\v2\x13.penstock.v1.FormatR\x06format\x12\x14\n" +
+	"\x05split\x18\x05 \x01(\tR\x05split\x12\x16\n" +
+	"\x06subset\x18\x06 \x01(\tR\x06subset\"\xa0\x02\n" +
 	"\x06Format\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12:\n" +
 	"\acolumns\x18\x02 \x03(\v2 .penstock.v1.Format.ColumnsEntryR\acolumns\x12:\n" +

@@ -214,6 +214,7 @@ func pinned(s *client.Session) (string, error) {
 func fingerprint(s *pb.Spec) map[string]any {
 	return map[string]any{
 		"uri": brief(strings.Join(s.GetDataset().GetUri(), ", ")), "partitions": brief(s.GetDataset().GetPartitions()),
+		"split": brief(s.GetDataset().GetSplit()), "subset": brief(s.GetDataset().GetSubset()),
 		"filter": brief(s.GetFilter()), "features": digest(s.GetFeatures()), "transforms": digest(s.GetTransforms()),
 		"seed": s.GetSeed(), "shuffle": s.GetShuffle(), "provenance": s.GetProvenance(),
 	}

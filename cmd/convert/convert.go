@@ -38,6 +38,9 @@ type Options struct {
 	// Format, if not nil, says how the inputs are read, as a spec's dataset.format: then folders stand for the files
 	// that sessions read of them, and text is read as sessions do.
 	Format *pb.Format `json:"-"`
+	// Split and Subset choose among the files of one folder, as a spec's dataset.split and dataset.subset.
+	Split  string `json:"-"`
+	Subset string `json:"-"`
 	// SkipRows is how many rows that cannot be decoded are left out at most, of formats of which sessions can do so.
 	SkipRows int64 `json:",omitempty"`
 	// Store reads the inputs; default: one whose profiles follow the environment. Profile is that of the inputs.

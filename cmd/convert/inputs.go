@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,6 +61,9 @@ func find(ctx context.Context, o Options) (inputs, error) {
 	if slices.ContainsFunc(o.Inputs, isTable) {
 		return in, in.ofTable(ctx, &o)
 	}
+	if len(o.Inputs) > 1 && (o.Split != "" || o.Subset != "") {
+		return in, errors.New("--split and --subset choose among the files of one folder: name one input")
+	}
 	for _, uri := range o.Inputs {
 		if err := regular(uri); err != nil {
 			return in, err
@@ -79,15 +83,22 @@ func find(ctx context.Context, o Options) (inputs, error) {
 	return in, nil
 }
 
+// dataset is what the inputs are as one.
+func (o *Options) dataset() *pb.Dataset {
+	return &pb.Dataset{Uri: o.Inputs, Storage: o.Profile, Format: o.Format, Split: o.Split, Subset: o.Subset}
+}
+
 // list finds the files of a URI, and tells what it leaves out. Those of a format that is named are the ones that a
 // session would read.
 func (o *Options) list(ctx context.Context, uri string) (found []*pb.File, notes []string, err error) {
+	of := o.dataset()
+	of.Uri = []string{uri}
 	if o.Format != nil {
-		found, left, err := o.Store.Tell(ctx, &pb.Dataset{Uri: []string{uri}, Storage: o.Profile, Format: o.Format})
+		found, left, err := o.Store.Tell(ctx, of)
 		left.Unknown = storage.Names{} // all are looked at
 		return found, left.Words(), err
 	}
-	found, others, err := o.Store.Find(ctx, o.Profile, []string{uri}, inputKind())
+	found, others, err := o.Store.FindIn(ctx, of, inputKind())
 	switch others.Count {
 	case 0:
 	case 1:

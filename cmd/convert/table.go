@@ -25,7 +25,7 @@ func isTable(uri string) bool {
 
 // ofTable finds the files of the table that is the input.
 func (in *inputs) ofTable(ctx context.Context, o *Options) error {
-	listed, err := tables.Tell(ctx, o.Store, &pb.Dataset{Uri: o.Inputs, Storage: o.Profile, Format: o.Format})
+	listed, err := tables.Tell(ctx, o.Store, o.dataset())
 	if err != nil {
 		return err
 	}

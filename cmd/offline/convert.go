@@ -86,6 +86,7 @@ func (c *conversion) register(flags *pflag.FlagSet) {
 	o := &c.options
 	c.stores.Register(flags)
 	flags.StringVar(&o.Profile, "storage", "", "storage profile of the inputs (default: default)")
+	splitFlags(flags, &o.Split, &o.Subset)
 	flags.StringVar(&o.Output, "out", "",
 		"directory to make, here or in a store, or one file, such as x.parquet (required)")
 	flags.StringVar(&o.OutProfile, "out-storage", "",

@@ -14,7 +14,7 @@ import (
 // Diff returns `penstock diff`.
 func Diff() *cobra.Command {
 	var stores cli.StorageFlags
-	var profiles, texts [2]string
+	var profiles, texts, splits, subsets [2]string
 	cmd := &cobra.Command{
 		Use:   "diff URI URI",
 		Short: "Compare two datasets row by row",
@@ -33,6 +33,9 @@ bit, and NaNs are all equal. Rows that differ are counted, the first few are sho
 	cmd.Flags().StringVar(&texts[0], "format", "",
 		"format of the first dataset, as a spec's dataset.format (default: by the files' names)")
 	cmd.Flags().StringVar(&texts[1], "other-format", "", "format of the second dataset")
+	splitFlags(cmd.Flags(), &splits[0], &subsets[0])
+	cmd.Flags().StringVar(&splits[1], "other-split", "", "split of the second dataset")
+	cmd.Flags().StringVar(&subsets[1], "other-subset", "", "subset of the second dataset")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
@@ -48,7 +51,9 @@ bit, and NaNs are all equal. Rows that differ are counted, the first few are sho
 		defer store.Close()
 		var sides [2]convert.Options
 		for i, uri := range args {
-			sides[i] = convert.Options{Store: store, Profile: profiles[i], Inputs: []string{uri}}
+			sides[i] = convert.Options{
+				Store: store, Profile: profiles[i], Inputs: []string{uri}, Split: splits[i], Subset: subsets[i],
+			}
 			if sides[i].Format, err = formatOf(texts[i]); err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -72,7 +73,8 @@ const (
 // Index returns `penstock index`.
 func Index() *cobra.Command {
 	var stores cli.StorageFlags
-	var profile, text, specFile string
+	var of pb.Dataset
+	var text, specFile string
 	cmd := &cobra.Command{
 		Use:   "index [URI...]",
 		Short: "Index files ahead of time that do not say where their rows are",
@@ -95,30 +97,31 @@ Give the files as a spec's dataset.uri has them, and the format if the spec name
   penstock index --spec spec.yaml --output json`,
 	}
 	stores.Register(cmd.Flags())
-	cmd.Flags().StringVar(&profile, "storage", "", "storage profile of the files (default: the one named default)")
+	cmd.Flags().StringVar(&of.Storage, "storage", "", "storage profile of the files (default: the one named default)")
 	cmd.Flags().StringVar(&text, "format", "",
 		"format of the files, as a spec's dataset.format: a name or a mapping (default: by their names)")
+	splitFlags(cmd.Flags(), &of.Split, &of.Subset)
 	cmd.Flags().StringVar(&specFile, "spec", "", "index the files of this spec's dataset, read as it says")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		how, err := formatOf(text)
-		if err != nil {
+		if of.Format, err = formatOf(text); err != nil {
 			return err
 		}
-		of := &pb.Dataset{Uri: args, Storage: profile, Format: how}
+		of.Uri = args
+		read := &of
 		switch {
-		case specFile != "" && (len(args) > 0 || profile != "" || text != ""):
-			return errors.New("--spec says which files, of which storage and format: leave URIs, --storage and " +
-				"--format out")
+		case specFile != "" && !proto.Equal(read, &pb.Dataset{}):
+			return errors.New("--spec says which files, of which storage, format and split: leave URIs, --storage, " +
+				"--format, --split and --subset out")
 		case specFile != "":
 			s, err := cli.ReadSpec(specFile)
 			if err != nil {
 				return err
 			}
-			of = s.GetDataset()
+			read = s.GetDataset()
 		case len(args) == 0:
 			return errors.New("name files, directories or globs, or a spec by --spec")
 		}
@@ -128,10 +131,10 @@ Give the files as a spec's dataset.uri has them, and the format if the spec name
 		}
 		defer st.Close()
 		x := &indexer{
-			st: st, profile: of.GetStorage(), how: of.GetFormat(), cache: formats.NewCache(describedBytes),
+			st: st, profile: read.GetStorage(), how: read.GetFormat(), cache: formats.NewCache(describedBytes),
 			dirs: map[string]*directory{},
 		}
-		err = x.run(cmd.Context(), of)
+		err = x.run(cmd.Context(), read)
 		cli.Status(os.Stderr, "")
 		if err != nil {
 			return err

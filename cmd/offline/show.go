@@ -54,8 +54,8 @@ type shown struct {
 // Show returns `penstock show`.
 func Show() *cobra.Command {
 	var stores cli.StorageFlags
-	var head, maxFiles int
-	var profile, text string
+	var d shower
+	var text string
 	cmd := &cobra.Command{
 		Use:   "show URI",
 		Short: "Show a dataset's columns, statistics and first rows",
@@ -67,38 +67,38 @@ func Show() *cobra.Command {
 		Example: `  penstock show data/
   penstock show s3://bucket/table/ --head 20
   penstock show gs://bucket/table/
-  penstock show hf://datasets/ORG/NAME/
+  penstock show hf://datasets/ORG/NAME --split train --subset en
   penstock show delta+s3://bucket/table@v12
   penstock show data/part-00000.parquet --output json
   penstock show raw/ --format '{name: csv, delimiter: ;}'`,
 		Args: cobra.ExactArgs(1),
 	}
 	stores.Register(cmd.Flags())
-	cmd.Flags().IntVar(&head, "head", 5, "rows to show")
-	cmd.Flags().IntVar(&maxFiles, "files", 0, "look at so many files at most (default: at all)")
-	cmd.Flags().StringVar(&profile, "storage", "",
+	cmd.Flags().IntVar(&d.head, "head", 5, "rows to show")
+	cmd.Flags().IntVar(&d.maxFiles, "files", 0, "look at so many files at most (default: at all)")
+	cmd.Flags().StringVar(&d.profile, "storage", "",
 		"storage profile, as a spec's dataset.storage (default: the one named default)")
 	cmd.Flags().StringVar(&text, "format", "",
 		"format of the files, as a spec's dataset.format: a name or a mapping (default: by their names)")
+	splitFlags(cmd.Flags(), &d.split, &d.subset)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		for flag, n := range map[string]int{"head": head, "files": maxFiles} {
+		for flag, n := range map[string]int{"head": d.head, "files": d.maxFiles} {
 			if n < 0 {
 				return fmt.Errorf("--%s: want 0 or more, found %d", flag, n)
 			}
 		}
-		how, err := formatOf(text)
-		if err != nil {
+		if d.how, err = formatOf(text); err != nil {
 			return err
 		}
 		st, err := stores.Open()
 		if err != nil {
 			return err
 		}
-		d := &shower{st: st, profile: profile, how: how, maxFiles: maxFiles, head: head}
+		d.st = st
 		s, err := d.show(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -116,6 +116,8 @@ type shower struct {
 	st       storage.Storage
 	profile  string
 	how      *pb.Format // nil: the files tell
+	split    string     // of a folder, whose files are looked at
+	subset   string     // of the split
 	maxFiles int        // files to look at; 0: all
 	head     int        // rows to show
 	indexes  *beside.Finder
@@ -125,7 +127,9 @@ type shower struct {
 
 func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 	d.indexes = beside.New(formats.NewRoom(footersAtOnce).Enter)
-	listing, err := tables.Tell(ctx, d.st, &pb.Dataset{Storage: d.profile, Uri: []string{uri}, Format: d.how})
+	listing, err := tables.Tell(ctx, d.st, &pb.Dataset{
+		Uri: []string{uri}, Storage: d.profile, Format: d.how, Split: d.split, Subset: d.subset,
+	})
 	if err != nil {
 		return nil, err
 	}

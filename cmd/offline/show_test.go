@@ -2,11 +2,14 @@ package offline
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -127,6 +130,37 @@ func TestShowAs(t *testing.T) {
 	cmd.SetArgs([]string{dir, how})
 	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "1 file of 1 indexed") {
 		t.Errorf("%v, %s", err, &out)
+	}
+}
+
+// TestSplits: commands read the split of a folder that flags name.
+func TestSplits(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"train.csv": "n\n7\n8\n", "test.csv": "n\n9\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := runShow(t, dir, "--split=train"); !strings.Contains(out, "2 rows in 1 file") {
+		t.Error(out)
+	}
+	for want, of := range map[string]struct {
+		cmd  *cobra.Command
+		args []string
+	}{
+		"1 file of 1 indexed": {Index(), []string{dir, "--split=test"}},
+		"3 rows":              {Convert(), []string{dir, "--split=all", "--out=" + t.TempDir() + "/out"}},
+		"equal: 2 rows":       {Diff(), []string{dir, dir + "/train.csv", "--split=train", "--subset=default"}},
+		`no split "dev"`:      {Show(), []string{dir, "--split=dev"}},
+	} {
+		var out strings.Builder
+		of.cmd.SetOut(&out)
+		of.cmd.SetErr(&out)
+		of.cmd.SetArgs(of.args)
+		err := of.cmd.ExecuteContext(t.Context())
+		if said := out.String() + fmt.Sprint(err); !strings.Contains(said, want) {
+			t.Errorf("%v: %s, want %q", of.args, said, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/splits"
 )
 
 // LeftOut tells which names a listing met and did not take, and which of those that it took look like mistakes.
@@ -27,6 +28,9 @@ type LeftOut struct {
 	Dangling Names `json:"dangling,omitzero"`
 	// Alike are files that were taken, and whose names differ in case alone from those of others: maybe copies.
 	Alike Names `json:"alike,omitzero"`
+	// Splits are those that names of the files tell, such as train and test, if there are several and none is
+	// asked for.
+	Splits Names `json:"splits,omitzero"`
 	// Unknown are files that were taken, and whose names have no ending: they are known once they are looked at.
 	Unknown Names `json:"unknown,omitzero"`
 }
@@ -70,6 +74,9 @@ func (l *LeftOut) Kinds(yield func(one, several string, n *Names) bool) {
 		{
 			"file whose name differs in case alone from another's: both are read",
 			"files whose names differ in case alone from others': all are read", &l.Alike,
+		},
+		{
+			"split, as names of files tell: all are read", "splits, as names of files tell: all are read", &l.Splits,
 		},
 		{
 			"file whose name has no ending: it is looked at when its block is planned",
@@ -121,18 +128,41 @@ func Tell(ctx context.Context, st Storage, of *pb.Dataset) ([]*pb.File, LeftOut,
 
 // Tell implements Teller.
 func (s *Store) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, error) {
-	files, others, err := s.Find(ctx, of.GetStorage(), of.GetUri(), dataAs(of.GetFormat()))
-	left := others.Left
+	found, err := s.findIn(ctx, of, dataAs(of.GetFormat()))
+	left := found.others.Left
+	if err == nil {
+		err = s.checkShards(ctx, of.GetStorage(), found.files, found.others.shardIndexes)
+	}
+	if err != nil {
+		return nil, left, err
+	}
+	files, err := found.choose()
 	for _, f := range files {
 		if f.GetUnknown() {
 			left.Unknown.Add(f.GetUri())
 		}
 	}
 	left.Alike = alikeNames(files)
-	if err == nil {
-		err = s.checkShards(ctx, of.GetStorage(), files, others.shardIndexes)
+	if of.GetSplit() == "" && of.GetSubset() == "" {
+		left.Splits = splitNames(files)
 	}
 	return files, left, err
+}
+
+// splitNames are the splits that names of files tell, if there are several.
+func splitNames(files []*pb.File) (several Names) {
+	finder := splits.NewFinder(splits.Subset{})
+	for _, f := range files {
+		finder.Meet(f.GetUri()[f.GetKeysAt():])
+	}
+	names, err := finder.Splits()
+	if err != nil || len(names) < 2 {
+		return several
+	}
+	for _, name := range names {
+		several.Add(name)
+	}
+	return several
 }
 
 // alikeNames finds files whose URIs differ in case alone from that of one before.

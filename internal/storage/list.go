@@ -34,6 +34,8 @@ type Kind struct {
 	Beside func(uri string) bool
 	// NotEmpty: neither a directory nor a glob stands for files without bytes.
 	NotEmpty bool
+	// Met, if not nil, hears of each file of a directory that is not hidden, whatever becomes of it.
+	Met func(uri string)
 	// Own: files of a table's own are looked for, so that it is no fault if there is a table.
 	Own bool
 }
@@ -62,6 +64,9 @@ const (
 // fate is that of a file of a directory, which is not hidden.
 func (k Kind) fate(f *pb.File) fate {
 	met := foreign
+	if k.Met != nil {
+		k.Met(f.GetUri())
+	}
 	switch uri := f.GetUri(); {
 	case k.Has(uri):
 		met = wanted

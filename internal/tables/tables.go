@@ -68,6 +68,9 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 		case of.GetFormat() != nil:
 			return nil, fmt.Errorf("%s is a table, which says itself of which format its files are: leave the format "+
 				"out", uri)
+		case of.GetSplit() != "" || of.GetSubset() != "":
+			return nil, fmt.Errorf("%s is a table, which has no splits: leave split and subset out, and choose rows "+
+				"by the filter", uri)
 		}
 		found, err := open(ctx, st, of.GetStorage(), named)
 		switch {

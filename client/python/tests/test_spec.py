@@ -227,10 +227,12 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         seed=-1,
         shuffle=True,
         epochs=2,
+        split="train",
+        subset="en",
     )
     uris = [f"{tmp_path}/data/", f"{tmp_path}/x.parquet", "s3://bucket/a/", "/abs/b", "file:///c/*.parquet"]
     assert made == {
-        "dataset": {"uri": uris, "storage": "lake", "partitions": "day = 1"},
+        "dataset": {"uri": uris, "storage": "lake", "partitions": "day = 1", "split": "train", "subset": "en"},
         "filter": "a > 0",
         "features": [Feature(("a",), "dense").message()],
         "transforms": [{"op": "log1p", "in": ["a"], "out": "", "params": {}}],

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/hf"
 	"github.com/penstock-ml/penstock/internal/storage/object"
@@ -245,4 +246,45 @@ func TestCircle(t *testing.T) {
 	}))
 	uri := "hf://datasets/org/name@" + strings.Repeat("a", 40) + "/data/"
 	storagetest.Circle(t, store(t, hub, hub), uri, asked.Load)
+}
+
+// TestSplits: a whole dataset is read by its split, unless it is one, of one subset. The card is that of the revision.
+func TestSplits(t *testing.T) {
+	h := startHub(t)
+	t.Setenv("HF_TOKEN_PATH", filepath.Join(t.TempDir(), "none"))
+	card := func(configs string) []byte { return []byte("---\nconfigs:\n" + configs + "---\n") }
+	train := "data/train-00000-of-00001.parquet"
+	one := map[string][]byte{train: []byte("a"), "LICENSE": []byte("b"), ".gitattributes": []byte("c")}
+	h.commit("one", one)
+	h.commit("two", map[string][]byte{train: []byte("a"), "data/test-00000-of-00001.parquet": []byte("b")})
+	h.commit("more", map[string][]byte{train: []byte("a"), "old.parquet": []byte("b")})
+	h.commit("subsets", map[string][]byte{
+		train: []byte("a"), "b.parquet": []byte("b"), "README.md": card("- {config_name: default, data_dir: .}\n" +
+			"- {config_name: b, data_files: b.parquet}\n"),
+	})
+	s := store(t, h.endpoint, h.cdn)
+	for _, of := range []struct{ at, split, subset, want string }{
+		{"one", "", "", train},
+		{"two", "", "", "dataset.split: there are the splits train and test: write dataset.split: train"},
+		{"two/", "train", "", train},
+		{"two/", "all", "", "data/test-00000-of-00001.parquet " + train},
+		{"two/data", "", "", "data/test-00000-of-00001.parquet " + train},
+		{"two/**/*.parquet", "", "", "data/test-00000-of-00001.parquet " + train},
+		{"more", "", "", "the only split, train, leaves 1 file out"},
+		{"more", "train", "", train},
+		{"subsets", "", "", "dataset.subset: the dataset has the subsets default and b"},
+		{"subsets", "train", "", train},
+		{"subsets", "", "b", "b.parquet"},
+	} {
+		uri := "hf://datasets/org/name@" + of.at
+		files, _, err := storage.Tell(t.Context(), s, &pb.Dataset{Uri: []string{uri}, Split: of.split, Subset: of.subset})
+		var names []string
+		for _, f := range files {
+			_, name, _ := strings.Cut(strings.TrimPrefix(f.GetUri(), "hf://datasets/org/name@"), "/")
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != of.want && (err == nil || !strings.Contains(err.Error(), of.want)) {
+			t.Errorf("%+v: %q, %v", of, got, err)
+		}
+	}
 }

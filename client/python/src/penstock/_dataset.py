@@ -109,7 +109,10 @@ class Schema(ByName[Column]):
         return [f"  ... and {more} more (`penstock show {self.uri}` shows all)"] if more > 0 else []
 
 
-def schema(uri: str | os.PathLike[str], *, storage: str = "", rows: int = _ROWS, files: int = _FILES) -> Schema:
+def schema(
+    uri: str | os.PathLike[str], *, split: str = "", subset: str = "", storage: str = "", rows: int = _ROWS,
+    files: int = _FILES,
+) -> Schema:  # fmt: skip
     """What a dataset holds, without a spec and without a fleet: its columns, their types, what each can be, first rows.
 
         schema = penstock.schema("s3://bucket/clicks/")
@@ -122,6 +125,8 @@ def schema(uri: str | os.PathLike[str], *, storage: str = "", rows: int = _ROWS,
 
     Args:
         uri: of a folder or a file, or a glob, as DataLoader takes it. Storage is read from this process.
+        split: of a folder, the files of a split, as DataLoader takes it.
+        subset: the subset of the split.
         storage: the name of a storage profile.
         rows: how many of the first ones to have.
         files: look at so many files at most. Others may have more columns.
@@ -130,13 +135,16 @@ def schema(uri: str | os.PathLike[str], *, storage: str = "", rows: int = _ROWS,
         DataError: there are no such files, or they cannot be read.
         UsageError: there is no penstock binary here.
     """
-    check_text("storage", storage)
+    chosen = {"split": split, "subset": subset, "storage": storage}
+    for name, value in chosen.items():
+        check_text(name, value)
     check_integer("rows", rows, least=0)
     check_integer("files", files, least=1)
     binary = _binary.find()
     if binary is None:
         raise UsageError(_binary.advice())
-    flags = ["--output=json", f"--head={rows}", f"--files={files}", *([f"--storage={storage}"] if storage else [])]
+    flags = ["--output=json", f"--head={rows}", f"--files={files}"]
+    flags += [f"--{name}={value}" for name, value in chosen.items() if value]
     try:
         done = subprocess.run(
             [binary, "show", *flags, "--", absolute(uri)], capture_output=True, text=True, timeout=_TIMEOUT,
@@ -150,13 +158,13 @@ def schema(uri: str | os.PathLike[str], *, storage: str = "", rows: int = _ROWS,
     return Schema.of(json.loads(done.stdout))
 
 
-def described(uri: Any, storage: str = "") -> str:
+def described(uri: Any, storage: str = "", split: str = "", subset: str = "") -> str:
     """What `uri` holds and how to read it, in lines to show; or why that cannot be told."""
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     if not uris:
         return "The list of URIs is empty."
     try:
-        found = schema(uris[0], storage=storage)
+        found = schema(uris[0], storage=storage, split=split, subset=subset)
     except (DataError, UsageError, OSError) as err:
         return f"What {absolute(uris[0])} holds cannot be told here: {err}"
     return "\n".join([repr(found), "", *proposal(found)])

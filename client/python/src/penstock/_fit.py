@@ -73,6 +73,8 @@ def fit(
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
+    split: str = "",
+    subset: str = "",
     spec: str | os.PathLike[str] | None = None,
     transforms: Transform | Sequence[Transform] = (),
     filter: str = "",  # noqa: A002
@@ -97,8 +99,10 @@ def fit(
 
     Args:
         uri: as DataLoader takes it. This process must be able to read it.
+        split: of a folder, the files of a split, as DataLoader takes it.
+        subset: the subset of the split.
         out: the file to write, a path or a URI, outside of the dataset. By default the one that a spec names.
-        spec: a spec file, as DataLoader takes it, in place of uri, transforms, filter and data.
+        spec: a spec file, as DataLoader takes it, in place of uri, split, subset, transforms, filter and data.
         transforms: as DataLoader takes them. Python functions run on this machine, or on the fleet's workers.
         filter: chooses rows, as that of the loader that trains.
         data: a penstock.Data: partitions, storage and on_error.
@@ -117,8 +121,8 @@ def fit(
         raise UsageError("fit: say what to read: a URI and transforms=, or spec= with a spec file")
     if uri is not None and out is None:
         raise UsageError("fit: out= names the file to write, such as out='clicks.fitted.parquet'")
-    if spec is not None and (transforms != () or filter or data is not None):
-        raise UsageError("fit: a spec says all of it; leave out transforms=, filter= and data=")
+    if spec is not None and (transforms != () or filter or data is not None or split or subset):
+        raise UsageError("fit: a spec says all of it; leave out split=, subset=, transforms=, filter= and data=")
     check_text("filter", filter)
     if memory is not None:
         check_integer("memory", memory, least=1)
@@ -136,7 +140,11 @@ def fit(
         if spec is not None and is_file:
             path = os.fspath(spec)
         else:
-            text = builders.read_text(spec) if spec is not None else _message(uri, transforms, filter, data, flags)
+            text = (
+                builders.read_text(spec)
+                if spec is not None
+                else _message(uri, (split, subset), transforms, filter, data, flags)
+            )
             with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
         return _run([os.fspath(binary), "fit", *flags, "--", path], progress, not is_file)
@@ -146,9 +154,25 @@ def _is_file(spec: str | os.PathLike[str]) -> bool:
     return not isinstance(spec, str) or ("\n" not in spec and not spec.lstrip().startswith("{"))
 
 
-def _message(uri: Any, transforms: Any, filter: str, data: Data | None, flags: list[str]) -> str:  # noqa: A002
+def _message(
+    uri: Any,
+    part: tuple[str, str],
+    transforms: Any,
+    filter: str,  # noqa: A002
+    data: Data | None,
+    flags: list[str],
+) -> str:
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
-    made = builders.build(uri, Features(()), data=data or Data(), batch_size=1, transforms=steps, filter=filter)
+    made = builders.build(
+        uri,
+        Features(()),
+        data=data or Data(),
+        batch_size=1,
+        transforms=steps,
+        filter=filter,
+        split=part[0],
+        subset=part[1],
+    )
     functions = builders.by_value(functions_of(steps))
     code = base64.b64encode(_bundle.pickled(functions)).decode() if functions else None
     flags.append("--message")

@@ -46,7 +46,7 @@ def spec_of(
         raise UsageError(
             "features= says what to read, and batch_size= in how many rows at once (or data=penstock.Data("
             "global_batch_size=...); a spec file, as spec=, says all of it). "
-            f"{_dataset.described(uri, data.storage)}"
+            f"{_dataset.described(uri, data.storage, options['split'], options['subset'])}"
         )
     if uri is None or (batch_size is None) == (data.global_batch_size is None):
         raise UsageError(

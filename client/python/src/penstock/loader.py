@@ -51,6 +51,9 @@ class DataLoader:
     Args: What to read
         uri: prefixes, globs or files: local paths, or URIs of a store, such as s3://, gs://, az://, https:// or hf://;
             one or several. Or one table: delta+s3://bucket/table@v12.
+        split: of a folder, the files of a split, such as "train", or "all", as load_dataset of Hugging Face's datasets
+            has them. By default all files are read; a dataset of the hub with several splits is an error.
+        subset: the subset of the split, where the folder has several. By default the one that its README.md says.
         spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
         features: sums of dense(), sparse(), label(), bytes_(), image(), tensor() and padded().
         transforms: fill_null(), log1p(), sigrid_hash() and so on, and Python functions that op() made ops of: a list,
@@ -115,6 +118,8 @@ class DataLoader:
         self,
         uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
+        split: str = "",
+        subset: str = "",
         spec: str | os.PathLike[str] | None = None,
         features: Features | None = None,
         transforms: Transform | Sequence[Transform] = (),
@@ -155,7 +160,8 @@ class DataLoader:
             spec, uri, features, batch_size, data,
             {
                 "transforms": transforms, "filter": filter, "last_batch": last_batch, "order": order, "seed": seed,
-                "shuffle": shuffle, "epochs": epochs, "python": python, "fitted": fitted,
+                "shuffle": shuffle, "epochs": epochs, "python": python, "fitted": fitted, "split": split,
+                "subset": subset,
             },
         )  # fmt: skip
         self._opening = _opening.Opening(

@@ -39,6 +39,8 @@ def build(
     epochs: int | None = None,
     python: str = "",
     fitted: str | os.PathLike[str] = "",
+    split: str = "",
+    subset: str = "",
 ) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch is not None and last_batch not in _LAST_BATCHES:
@@ -47,8 +49,8 @@ def build(
         raise SpecError(f'order: found {order!r}; give "fast" or "deterministic"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
     _check(features, steps)
-    check_text("filter", filter)
-    check_text("python", python)
+    for name, text in {"filter": filter, "python": python, "split": split, "subset": subset}.items():
+        check_text(name, text)
     check_integer("seed", seed)
     for name, value in {"batch_size": batch_size, "epochs": epochs}.items():
         if value is not None:
@@ -63,7 +65,7 @@ def build(
     return without_none({
         "dataset": without_none({
             "uri": [absolute(u) for u in uris], "storage": data.storage, "partitions": data.partitions,
-            "format": format_message(data.file_format),
+            "format": format_message(data.file_format), "split": split or None, "subset": subset or None,
         }),
         "filter": filter, "features": [f.message() for f in features],
         "transforms": [_located(t.message(functions)) for t in steps],
