@@ -24,8 +24,8 @@ func named(schema []format.SchemaElement, fields []arrow.Field) []format.SchemaE
 // naming goes through a schema's flat list.
 type naming struct{ rest []format.SchemaElement }
 
-// element gives the fields of structs at and below the next element their names. t is its type, or those of its children
-// where these are what repeats in a list or map; nil for what the table has not.
+// element gives the fields of structs at and below the next element their names. t is its type, or those of its
+// children where these are what repeats in a list or map; nil for what the table has not.
 func (n *naming) element(t any) {
 	if len(n.rest) == 0 {
 		return
