@@ -16,7 +16,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/formats/format"
-	footer "github.com/penstock-ml/penstock/internal/formats/parquet"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -47,8 +46,7 @@ func (d *decimals) open(ctx context.Context, in *inputs, i int, holds format.Fil
 	if len(d.types) == 0 {
 		return nil
 	}
-	of, ok := holds.(*footer.File)
-	if !ok {
+	if holds.Format() != "Parquet" {
 		return fmt.Errorf("%s: decimals of %s cannot be converted: leave them out by --columns", in.name(i), holds.Format())
 	}
 	defer explainDecimals(in.name(i), &err)
@@ -63,12 +61,12 @@ func (d *decimals) open(ctx context.Context, in *inputs, i int, holds format.Fil
 	}
 	d.columns = map[int]*pqarrow.ColumnReader{}
 	for column := range d.types {
-		at, ok := of.Footer.ColumnOf(sources[column])
+		at, ok := holds.Columns().ColumnOf(sources[column])
 		if !ok || sources[column].GetPartition() {
 			continue
 		}
-		leaf, _ := of.Footer.LeavesOf(at)
-		field := slices.IndexFunc(reader.Manifest.Fields, func(f pqarrow.SchemaField) bool { return f.ColIndex == leaf })
+		stored := holds.Columns().Schema.Columns[at].Path[0]
+		field := slices.IndexFunc(reader.Manifest.Fields, func(f pqarrow.SchemaField) bool { return f.Field.Name == stored })
 		if field < 0 {
 			return fmt.Errorf("column %s is not found by arrow's reader", sources[column].GetName())
 		}
