@@ -66,7 +66,9 @@ func (d *decimals) open(ctx context.Context, in *inputs, i int, holds format.Fil
 			continue
 		}
 		stored := holds.Columns().Schema.Columns[at].Path[0]
-		field := slices.IndexFunc(reader.Manifest.Fields, func(f pqarrow.SchemaField) bool { return f.Field.Name == stored })
+		field := slices.IndexFunc(reader.Manifest.Fields, func(f pqarrow.SchemaField) bool {
+			return f.Field.Name == stored
+		})
 		if field < 0 {
 			return fmt.Errorf("column %s is not found by arrow's reader", sources[column].GetName())
 		}
