@@ -64,6 +64,7 @@ func (l *describer) describe(
 	if err != nil {
 		return described{}, err
 	}
+	listed := files
 	files = slices.Clone(files) // a listing's, to others
 	all, foreign := make([]format.File, len(files)), make([]error, len(files))
 	err = eachOf(ctx, files, progress, func(ctx context.Context, i int) (err error) {
@@ -89,7 +90,7 @@ func (l *describer) describe(
 			out.foreign = append(out.foreign, foreign[i])
 			continue
 		}
-		out.files = append(out.files, plan.File{File: f, Holds: all[i]})
+		out.files = append(out.files, plan.File{File: f, Holds: all[i], Unlisted: listed[i].GetEtag() == ""})
 	}
 	return out, nil
 }

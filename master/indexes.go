@@ -271,7 +271,7 @@ func (x *indexing) from(ctx context.Context, w *pb.Worker, all []*pb.Worker, f *
 // index has a block's files use their indexes, and fails if these are not those that the block had before; "": it is
 // not known which.
 func (p *blockPlanner) index(ctx context.Context, epoch, block uint32, files []plan.File, before string) (
-	out indexedFiles, err error,
+	out pinnedFiles, err error,
 ) {
 	x, err := p.indexing(epoch, block)
 	if err != nil {
@@ -282,10 +282,13 @@ func (p *blockPlanner) index(ctx context.Context, epoch, block uint32, files []p
 		if err = x.whole(ctx, indexed); err != nil {
 			return nil, err
 		}
-		out = indexedOf(indexed)
+		out = pinnedOf(indexed)
 		if err = out.differ(before); err == nil {
 			copy(files, indexed)
 			return out, nil
+		}
+		if errors.Is(err, storage.ErrChanged) {
+			return nil, err
 		}
 		x.logger.Warn("a block's files have other indexes than before", "made_by_workers", x.made, "error", err)
 	}

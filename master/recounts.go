@@ -31,6 +31,7 @@ type recounts struct {
 type recountKey struct {
 	session                    uint64 // as this process counts those that it takes up
 	file, extent               uint32
+	etag                       string // it may be another one in another epoch, where the listing has none
 	firstRow, rows, windowRows int64
 }
 
@@ -54,7 +55,7 @@ type sessionRecounts struct {
 
 func (r *sessionRecounts) key(f *pb.File, g *pb.Extent) recountKey {
 	return recountKey{
-		r.session, f.GetIndex(), g.GetIndex(), g.GetFirstRow(), g.GetRows(), max(1, g.GetWindowRows()),
+		r.session, f.GetIndex(), g.GetIndex(), f.GetEtag(), g.GetFirstRow(), g.GetRows(), max(1, g.GetWindowRows()),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 	"github.com/penstock-ml/penstock/master"
 )
 
@@ -191,5 +192,50 @@ func TestFlightOfATable(t *testing.T) {
 		if got := info.GetTotalRecords(); got != rows && (got != -1 || rows == 50) || len(info.GetEndpoint()) == 0 {
 			t.Errorf("%s: %d rows, %d endpoints; want %d rows", uri, got, len(info.GetEndpoint()), rows)
 		}
+	}
+}
+
+// TestAStateKnowsItsTablesFiles: a state that was taken in the middle of a block goes on only if the block's files are
+// those that they were, though the log does not tell that they are not.
+func TestAStateKnowsItsTablesFiles(t *testing.T) {
+	server := storagetest.StartMinIO(t)
+	server.Setenv(t)
+	server.MakeBucket(t, "lake")
+	dir, paths := deltaTable(t, 1)
+	put := func(path string) []byte {
+		content, err := os.ReadFile(filepath.Join(dir, path))
+		check(t, err)
+		server.Put(t, "lake", "table/"+path, content)
+		return content
+	}
+	put("_delta_log/00000000000000000000.json")
+	content := put(paths[0])
+	s := tableSpec("")
+	s.Dataset.Uri, s.Epochs = []string{"delta+s3://lake/table"}, 1
+	m := single(t)
+	openSession(t, m, "run", s, 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.untilGranted()
+	if r.consume(1) != 1 {
+		t.Fatal("no shard was granted")
+	}
+	check(t, r.sync())
+	state := r.state()
+	restored := func(id string, state *pb.State) *trainer {
+		openSession(t, m, id, s, 1)
+		again := newTrainer(t, m, id, 0, 1)
+		check(t, again.restore("b", true, state))
+		again.work(func() bool { return again.finished() || again.last.GetFailure() != "" })
+		return again
+	}
+	same := restored("same", state)
+	if n := r.counters.GetRows() + same.counters.GetRows(); n != groups*rows || same.last.GetFailure() != "" {
+		t.Errorf("%d rows were read, want %d; failure: %q", n, groups*rows, same.last.GetFailure())
+	}
+
+	content[8] ^= 1 // of the first page: what the log and the footer tell is the same
+	server.Put(t, "lake", "table/"+paths[0], content)
+	if got := restored("swapped", state).last.GetFailure(); !strings.Contains(got, paths[0]+": since the session's") {
+		t.Errorf("the failure is %q", got)
 	}
 }

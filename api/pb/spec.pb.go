@@ -2926,8 +2926,10 @@ type Source struct {
 	Partition bool `protobuf:"varint,8,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Of a table, whose files may name columns otherwise: the id that files give the column (Parquet's field_id), 0: none;
 	// and its path in files, where that is another one.
-	Id            int32    `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
-	Stored        []string `protobuf:"bytes,10,rep,name=stored,proto3" json:"stored,omitempty"`
+	Id     int32    `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
+	Stored []string `protobuf:"bytes,10,rep,name=stored,proto3" json:"stored,omitempty"`
+	// Of a table: files may have the column as a narrower type, which it had when they were written.
+	Widened       bool `protobuf:"varint,11,opt,name=widened,proto3" json:"widened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3030,6 +3032,13 @@ func (x *Source) GetStored() []string {
 		return x.Stored
 	}
 	return nil
+}
+
+func (x *Source) GetWidened() bool {
+	if x != nil {
+		return x.Widened
+	}
+	return false
 }
 
 type Step struct {
@@ -3514,7 +3523,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\x9a\x02\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xb4\x02\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3526,7 +3535,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\tpartition\x18\b \x01(\bR\tpartition\x12\x0e\n" +
 	"\x02id\x18\t \x01(\x05R\x02id\x12\x16\n" +
 	"\x06stored\x18\n" +
-	" \x03(\tR\x06storedB\x06\n" +
+	" \x03(\tR\x06stored\x12\x18\n" +
+	"\awidened\x18\v \x01(\bR\awidenedB\x06\n" +
 	"\x04_key\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +

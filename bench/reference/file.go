@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -52,9 +54,14 @@ func (in *Interpreter) openFile(ctx context.Context, file *pb.File) (f *parquetF
 	if n := f.reader.NumRows(); n != f.rows {
 		return nil, fmt.Errorf("the file counts %d rows, its row groups %d", n, f.rows)
 	}
-	if f.columns, err = columnsOf(f.reader.Metadata().Schema); err != nil {
+	schema := f.reader.Metadata().Schema
+	if in.table != nil {
+		schema = named(schema, in.table.Schema.Fields())
+	}
+	if f.columns, err = columnsOf(schema); err != nil {
 		return nil, err
 	}
+	f.columns = slices.DeleteFunc(f.columns, func(c column) bool { return strings.Contains(c.name, unnamed) })
 	addShapes(f.columns, f.reader)
 	return f, nil
 }

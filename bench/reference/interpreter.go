@@ -19,7 +19,8 @@ type Interpreter struct {
 	spec    *pb.Spec
 	store   storage.Storage
 	program *program
-	files   []*pb.File // by URI, those of the partitions asked for
+	files   []*pb.File    // by URI, those of the partitions asked for
+	table   *tables.Table // nil: the dataset is none
 	foreign map[*pb.File]bool
 	rows    int64 // of all files
 }
@@ -32,6 +33,7 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	if err != nil {
 		return nil, fmt.Errorf("reference: list the dataset: %w", err)
 	}
+	in.table = listed.Table
 	if in.files, err = partitions(listed.Files, spec.GetDataset().GetPartitions()); err != nil {
 		return nil, fmt.Errorf("reference: dataset.partitions: %w", err)
 	}

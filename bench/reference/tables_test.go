@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/tables/tabletest"
 )
 
-// TestTables: of tables of others the interpreter expects the rows that others read. It knows no column mapping.
+// TestTables: of tables of others the interpreter expects the rows that others read. Columns
+// that were renamed are told by name or id.
 func TestTables(t *testing.T) {
 	store, err := storage.New(storage.Config{})
 	if err != nil {
@@ -20,6 +21,9 @@ func TestTables(t *testing.T) {
 	defer store.Close()
 	for name, columns := range map[string][]string{
 		"spark-log-replay-dv-key-cases": {"id"}, "partitioned": {"id", "num"},
+		"spark-dv-with-columnmapping":              {"part", "col1"},
+		"spark-table-with-columnmapping-mode-name": {"IntegerType", "LongType"},
+		"spark-table-with-columnmapping-mode-id":   {"IntegerType", "LongType"},
 	} {
 		dir, err := filepath.Abs("../../internal/tables/delta/testdata/tables/" + name)
 		if err != nil {

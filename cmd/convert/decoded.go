@@ -32,6 +32,8 @@ type decoded struct {
 	decoder decoders.Decoder
 	keys    decoders.Constants // columns that files have one value of
 
+	decimals decimals
+
 	vectors  *excluded.Store // of rows that tables have deleted
 	excluded excluded.Set    // of the file
 	chosen   []uint64        // rows of a window that are not excluded
@@ -84,6 +86,7 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 		columnsOf: columnsOf{hexColumns: o.Hex}, in: in, how: o.Format, cache: formats.NewCache(describedBytes),
 		most: o.SkipRows, total: in.total(), tell: o.Progress,
 	}
+	d.decimals.types = map[int]*arrow.Decimal128Type{}
 	d.vectors = excluded.New(d.cache, describedBytes)
 	columns, err := d.columns(ctx)
 	if err != nil {
@@ -100,6 +103,11 @@ func openDecoded(ctx context.Context, o Options, in *inputs) (*decoded, error) {
 		t, s, err := sourceOf(&columns[i], or)
 		if err != nil {
 			return nil, err
+		}
+		if in.table != nil {
+			if decimal := in.staysDecimal(columns[i].Name); decimal != nil {
+				t, d.decimals.types[i] = decimal, decimal
+			}
 		}
 		fields[i] = arrow.Field{Name: columns[i].Name, Type: t, Nullable: true}
 		s.Partition = columns[i].Partition
@@ -168,6 +176,9 @@ func (d *decoded) eachPart(ctx context.Context, i int, yield func(filePart, erro
 		return differ(d.in, i, d.format, described.Format())
 	}
 	if err := d.exclude(ctx, file, described); err != nil {
+		return err
+	}
+	if err := d.decimals.open(ctx, d.in, i, described, d.sources); err != nil {
 		return err
 	}
 	of, scanned := described.(format.Scanned)
@@ -266,6 +277,12 @@ func (d *decoded) decode(ctx context.Context) error {
 	}
 	arrays := make([]arrow.Array, len(vectors))
 	for i, v := range vectors {
+		if d.decimals.types[i] != nil {
+			if arrays[i], err = d.decimals.next(i, v, d.name()); err != nil {
+				return err
+			}
+			continue
+		}
 		if arrays[i], err = d.column(i, dataOf(v, d.typeBefore(i)), d.fileRow); err != nil {
 			return fmt.Errorf("%s: column %s: %w", d.name(), d.sources[i].GetName(), err)
 		}
@@ -346,6 +363,7 @@ func (d *decoded) read() (used, total int64) {
 
 func (d *decoded) close() {
 	d.closeFile()
+	d.decimals.close()
 	d.keys.Forget()
 	d.decoder.Forget()
 }

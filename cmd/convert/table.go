@@ -3,6 +3,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
@@ -32,9 +33,9 @@ func (in *inputs) ofTable(ctx context.Context, o *Options) error {
 	in.table, in.files = listed.Table, listed.Files
 	in.notes = append([]string{"read: " + in.table.URI}, in.table.Notes...)
 	for _, f := range in.table.Schema.Fields() {
-		if arrow.IsDecimal(f.Type.ID()) {
+		if hasDecimals(f.Type) && in.staysDecimal(f.Name) == nil {
 			in.notes = append(in.notes,
-				fmt.Sprintf("column %s is %v, and read as sessions read it, as float64", f.Name, f.Type))
+				fmt.Sprintf("column %s is %v, whose decimals are read as sessions read them, as float64", f.Name, f.Type))
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -46,6 +47,12 @@ func (in *inputs) ofTable(ctx context.Context, o *Options) error {
 		})
 	}
 	return group.Wait()
+}
+
+// hasDecimals reports whether there are decimals in a type.
+func hasDecimals(t arrow.DataType) bool {
+	return arrow.IsDecimal(t.ID()) ||
+		slices.ContainsFunc(children(t), func(f arrow.Field) bool { return hasDecimals(f.Type) })
 }
 
 // columnsOfTable are those of the table whose files are read, which need not be looked at for it but for their format.

@@ -101,7 +101,7 @@ func expected(kind string, v any) any {
 				return at.UnixMicro()
 			}
 		}
-	case "DECIMAL", "FLOAT32", "FLOAT64":
+	case "FLOAT32", "FLOAT64":
 		var f float64
 		if _, err := fmt.Sscan(text, &f); err == nil {
 			return f
@@ -146,6 +146,8 @@ func scalarOf(a arrow.Array, i int) any {
 		return int64(a.Value(i))
 	case *array.Float64:
 		return a.Value(i)
+	case *array.Decimal128:
+		return a.Value(i).ToString(a.DataType().(*arrow.Decimal128Type).Scale)
 	case *array.Float32:
 		return float64(a.Value(i))
 	}

@@ -21,7 +21,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/formats"
 	"github.com/penstock-ml/penstock/internal/formats/format"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
+	"github.com/penstock-ml/penstock/worker/excluded"
 )
+
+// vectorBytes bounds what is kept of rows that a table has deleted.
+const vectorBytes = 64 << 20
 
 // minToScale is how many rows it takes for trainers' speed to change, and the fleet to follow, before all is over.
 const minToScale = 1_000_000
@@ -62,7 +67,7 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.workers, "workers", 3, "most worker processes; with --steady, all of them")
 	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
-	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
+	flags.StringVar(&o.data, "data", "", "URI of a dataset or table to read instead; features are chosen by type")
 	flags.BoolVar(&o.steady, "steady", false,
 		"keep the trainers as fast as they can be, and the number of workers as it is (so it is for small datasets, "+
 			"and with --data)")
@@ -161,6 +166,7 @@ func (o options) check() error {
 
 // job is what the demo will run.
 type job struct {
+	uri     string // of the dataset; a table's has its version
 	spec    *pb.Spec
 	files   []file
 	written *written // nil if the dataset is the user's
@@ -220,46 +226,61 @@ func makeDataset(ctx context.Context, o options, show *progress) (string, error)
 
 // existing looks at a dataset of the user's.
 func existing(ctx context.Context, st storage.Storage, uri string, show *progress) (*job, error) {
-	j, parts, err := survey(ctx, st, uri)
+	j, schema, err := survey(ctx, st, uri)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := spec.Merge(parts)
+	s, left, err := SpecFor(j.uri, schema)
 	if err != nil {
 		return nil, err
 	}
-	s, left, err := SpecFor(uri, schema)
+	here, err := os.Getwd()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("demo: %w", err)
 	}
-	show.say("%s: %s, %s, %s left out %v", uri, english.Plural(len(j.files), "file", ""),
+	spec.ResolvePaths(s, here)
+	show.say("%s: %s, %s, %s left out %v", j.uri, english.Plural(len(j.files), "file", ""),
 		english.Plural(len(s.GetFeatures()), "feature", ""), english.Plural(len(left), "column", ""), left)
 	j.spec = s
 	return j, nil
 }
 
-// survey finds the files of a dataset, with their rows and schemas.
-func survey(ctx context.Context, st storage.Storage, uri string) (*job, []spec.FileSchema, error) {
-	listed, err := st.List(ctx, "", []string{uri})
+// survey finds the files of a dataset, with their rows, and its columns.
+func survey(ctx context.Context, st storage.Storage, uri string) (*job, spec.Schema, error) {
+	listing, err := tables.Tell(ctx, st, &pb.Dataset{Uri: []string{uri}})
 	if err != nil {
-		return nil, nil, err
+		return nil, spec.Schema{}, err
 	}
-	j := &job{}
+	j := &job{uri: uri}
+	deleted := excluded.New(formats.NewCache(vectorBytes), vectorBytes)
 	var schemas []spec.FileSchema
-	for _, f := range listed {
+	for _, f := range listing.Files {
+		if f, err = tables.Identified(ctx, st, "", f); err != nil {
+			return nil, spec.Schema{}, err
+		}
 		holds, err := formats.Load(ctx, st, "", f, nil)
 		if formats.IsForeign(f, err) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, spec.Schema{}, tables.Vanished(f, err)
 		}
-		rows := format.Rows(holds)
-		j.files = append(j.files, file{uri: f.GetUri(), rows: rows, first: j.total})
-		j.total += rows
+		one := file{uri: f.GetUri(), rows: format.Rows(holds), first: j.total}
+		gone, err := deleted.Of(ctx, st, "", f, one.rows, excluded.Unbounded{})
+		if err != nil {
+			return nil, spec.Schema{}, err
+		}
+		one.exclude(gone)
+		j.files = append(j.files, one)
+		j.total += one.rows - gone.Len()
 		schemas = append(schemas, format.Schema(f, holds))
 	}
-	return j, schemas, nil
+	if t := listing.Table; t != nil {
+		j.uri = t.URI
+		return j, t.Columns, nil
+	}
+	schema, err := spec.Merge(schemas)
+	return j, schema, err
 }
 
 // run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be

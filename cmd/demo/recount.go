@@ -4,12 +4,28 @@ import (
 	"fmt"
 
 	"github.com/penstock-ml/penstock/cmd/demo/dataset"
+	"github.com/penstock-ml/penstock/worker/excluded"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // file is one of the dataset's.
 type file struct {
 	uri         string
-	rows, first int64 // how many it has, and the number of the first one in the dataset
+	rows, first int64    // how many it has, and the number of the first one in the dataset
+	kept        []uint64 // a bit for each row that its table has not deleted; nil: it has deleted none
+}
+
+// exclude takes rows out that a table has deleted.
+func (f *file) exclude(gone excluded.Set) {
+	if len(gone) > 0 {
+		f.kept = make([]uint64, vector.Words(int(f.rows)))
+		gone.Choose(f.kept, 0, int(f.rows))
+	}
+}
+
+// has reports whether there is a row of a number.
+func (f *file) has(row int64) bool {
+	return row >= 0 && row < f.rows && (f.kept == nil || f.kept[row>>6]>>(row&63)&1 == 1)
 }
 
 // written tells the values that the demo wrote, of the columns that its spec leaves as they are. That of others' data
@@ -96,7 +112,11 @@ func newRecount(files []file, w *written) *recount {
 	r := &recount{files: files, written: w, hasher: newHasher()}
 	for _, f := range files {
 		r.seen = append(r.seen, make([]bool, f.rows))
-		r.expected += f.rows
+		for row := range f.rows {
+			if f.has(row) {
+				r.expected++
+			}
+		}
 	}
 	return r
 }
@@ -105,7 +125,7 @@ func newRecount(files []file, w *written) *recount {
 func (r *recount) take(x record) {
 	r.delivered++
 	r.checksumDelivered += x.checksum
-	if x.file < 0 || int(x.file) >= len(r.files) || x.row < 0 || x.row >= r.files[x.file].rows {
+	if x.file < 0 || int(x.file) >= len(r.files) || !r.files[x.file].has(x.row) {
 		r.fault(&r.unexpected, "unexpected", x.file, x.row)
 		return
 	}
@@ -132,7 +152,7 @@ func (r *recount) checksum(file int32, row int64) uint64 {
 func (r *recount) finish() count {
 	for i, seen := range r.seen {
 		for row, there := range seen {
-			if !there {
+			if !there && r.files[i].has(int64(row)) {
 				r.checksumExpected += r.checksum(int32(i), int64(row))
 				r.fault(&r.missing, "missing", int32(i), int64(row))
 			}

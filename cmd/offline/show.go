@@ -161,7 +161,9 @@ func (d *shower) show(ctx context.Context, uri string) (*shown, error) {
 		return nil, err
 	}
 	for _, c := range schema.Columns {
-		out.Columns = append(out.Columns, describe(c, all))
+		shown := describe(c, all)
+		d.roundBounds(c, &shown)
+		out.Columns = append(out.Columns, shown)
 	}
 	for _, f := range all {
 		if len(out.Head) >= d.head {

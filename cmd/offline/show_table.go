@@ -2,6 +2,9 @@ package offline
 
 import (
 	"context"
+	"math"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -74,4 +77,44 @@ func (d *shower) look(ctx context.Context, f *pb.File, holds format.File) (out l
 		out.known = append(out.known, known)
 	}
 	return out, nil
+}
+
+// roundBounds gives the bounds of a decimal the digits behind the point that it has: they are known as floats, a little
+// wider than they are. Those of more digits than that leaves exact stay.
+func (d *shower) roundBounds(c spec.Column, of *shownColumn) {
+	scale, ok := d.scaleOf(c)
+	if !ok {
+		return
+	}
+	const exact = 1 << 47 // units of the last digit: fewer are not widened by half of one
+	power := math.Pow10(scale)
+	for _, bound := range []*any{&of.Min, &of.Max} {
+		if v, ok := (*bound).(float64); ok && math.Abs(v)*power < exact {
+			*bound = math.Round(v*power) / power
+		}
+	}
+}
+
+// scaleOf is how many digits a decimal of the table has behind the point.
+func (d *shower) scaleOf(c spec.Column) (int, bool) {
+	if d.table == nil {
+		return 0, false
+	}
+	var t arrow.DataType = arrow.StructOf(d.table.Schema.Fields()...)
+	for _, name := range c.Path {
+		within, ok := t.(*arrow.StructType)
+		if !ok {
+			return 0, false
+		}
+		field, ok := within.FieldByName(name)
+		if !ok {
+			return 0, false
+		}
+		t = field.Type
+	}
+	decimal, ok := t.(*arrow.Decimal128Type)
+	if !ok {
+		return 0, false
+	}
+	return int(decimal.Scale), true
 }

@@ -87,6 +87,18 @@ func plain(rows []map[string]any, of tabletest.Version) (out []string) {
 	return out
 }
 
+// TestBoundsOfDecimals are written with the digits that a decimal has.
+func TestBoundsOfDecimals(t *testing.T) {
+	for column, want := range map[string]string{
+		"price": "-0.01 12.34", "double": "-2.5 1e+300",
+	} {
+		out := strings.Join(strings.Fields(runShow(t, "delta+"+deltaTables+"evolved@v0")), " ")
+		if row := out[strings.Index(out, " "+column+" float64"):]; !strings.Contains(row[:100], " "+want+" ") {
+			t.Errorf("%s: want %s in\n%s", column, want, row[:100])
+		}
+	}
+}
+
 // TestTablesInSpecs: a spec may name a table by a relative path; what is planned has no deleted rows.
 func TestTablesInSpecs(t *testing.T) {
 	dir, err := filepath.Abs(deltaTables)

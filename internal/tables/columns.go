@@ -38,7 +38,7 @@ func (t *Table) Place(sources []*pb.Source) {
 			at.enter(fields[i])
 			fields = children(fields[i].Type)
 		}
-		if s.Id = at.id; at.renamed {
+		if s.Id, s.Widened = at.id, at.widened; at.renamed {
 			s.Stored = at.path
 		}
 	}
@@ -49,6 +49,7 @@ type place struct {
 	id      int32
 	path    []string
 	renamed bool
+	widened bool
 }
 
 func (p *place) enter(f arrow.Field) {
@@ -58,6 +59,7 @@ func (p *place) enter(f arrow.Field) {
 	}
 	p.path = append(p.path, stored)
 	p.renamed = p.renamed || stored != f.Name
+	p.widened = p.widened || f.Metadata.FindKey(table.Widened) >= 0
 	p.id = 0
 	if text, ok := f.Metadata.GetValue(table.FieldID); ok {
 		if id, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -32,6 +32,8 @@ type File struct {
 	Holds format.File
 	// IndexDigest is that of the index that says where the file's extents are; nil: the file does.
 	IndexDigest []byte
+	// Unlisted says that the listing has no ETag of the file, which was looked for when its block was planned.
+	Unlisted bool
 }
 
 // bind finds a program's sources in the file. It may lack some; one that holds a source as another type than the

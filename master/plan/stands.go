@@ -11,7 +11,7 @@ import (
 func Stands(schema spec.Schema, program *pb.Program) map[string]string {
 	reads := map[string]bool{}
 	for _, s := range program.GetSources() {
-		if s.GetId() != 0 || len(s.GetStored()) > 0 { // files may call another column so
+		if s.GetId() != 0 || len(s.GetStored()) > 0 || s.GetWidened() { // files may have another column or type
 			continue
 		}
 		reads[spec.ColumnName(s.GetPath(), s.GetField())] = true

@@ -69,7 +69,10 @@ func (c *Columns) here(s *pb.Source) (*pb.Source, bool, error) {
 		}
 		path = c.Schema.Columns[i].Path
 	}
-	here := &pb.Source{Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField()}
+	here := &pb.Source{
+		Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField(),
+		Widened: s.GetWidened(),
+	}
 	return here, true, nil
 }
 
@@ -159,6 +162,7 @@ func (c *Columns) Find(of *pb.Source) (Access, int, error) {
 	}
 	column, want := &c.Schema.Columns[i], spec.TypeFromProto(s.GetType())
 	isMap := column.Key != pb.Kind_KIND_UNSPECIFIED
+	widened := s.GetWidened() && wasNarrower(column, want.Kind, s.GetMeaning())
 	switch {
 	case !slices.Equal(column.Path, s.GetPath()):
 		return 0, 0, fmt.Errorf("column %s is at path %q here, not at %q", name, column.Path, s.GetPath())
@@ -170,10 +174,11 @@ func (c *Columns) Find(of *pb.Source) (Access, int, error) {
 		return 0, 0, fmt.Errorf("column %s is %s here, not a map", name, column.Type)
 	case s.Key == nil && isMap:
 		return 0, 0, fmt.Errorf("column %s is a map here, not %s", name, want)
-	case column.Meaning != s.GetMeaning() && (!column.Int96 || s.GetMeaning() != Microseconds):
+	case !widened && column.Meaning != s.GetMeaning() && (!column.Int96 || s.GetMeaning() != Microseconds):
 		return 0, 0, fmt.Errorf("column %s is %s here, not %s", name, meant(column.Type, column.Meaning),
 			meant(want, s.GetMeaning()))
-	case want.List != column.Type.List || want.Nested != column.Type.Nested || !reads(column, want.Kind):
+	case want.List != column.Type.List || want.Nested != column.Type.Nested ||
+		!widened && !reads(column, want.Kind):
 		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, shown(column, want), want)
 	case isMap:
 		return MapKey, i, nil
@@ -187,6 +192,21 @@ func reads(c *spec.Column, kind pb.Kind) bool {
 		return c.Own == kind
 	}
 	return Widens(c.Type.Kind, kind)
+}
+
+// wasNarrower reports whether a column of a table may have had a type, as this file has it, before that was widened to
+// what it is read as: 16 bits of 8, floats or decimals of whole numbers, and times of dates.
+func wasNarrower(c *spec.Column, kind pb.Kind, meaning string) bool {
+	unsigned := c.Own == pb.Kind_UINT8 || c.Own == pb.Kind_UINT16 || c.Own == pb.Kind_UINT32
+	switch {
+	case c.Date:
+		return kind == pb.Kind_INT64 && meaning == Microseconds
+	case c.Meaning != "" || c.Clock != "" || meaning != "" || unsigned:
+		return false
+	case kind == pb.Kind_INT16:
+		return c.Own == pb.Kind_INT8
+	}
+	return kind == pb.Kind_FLOAT64 && (c.Type.Kind == pb.Kind_INT32 || c.Type.Kind == pb.Kind_INT64)
 }
 
 // shown is a column's type, for a message about another one: of the kind that the file has if that is what is wanted.

@@ -23,7 +23,7 @@ type Bound struct {
 type Use struct {
 	Leaf   int
 	Kind   pb.Kind
-	Micros bool // timestamps of 96 bits are made microseconds, not nanoseconds
+	Micros bool // timestamps of 96 bits are made microseconds, not nanoseconds, and so are days
 }
 
 // Binding is the access to a source; Key and Value number Bound.Uses.
@@ -80,8 +80,10 @@ func (f *Footer) Bind(sources []*pb.Source) (*Bound, error) {
 
 // use is how the values of a source are made of a leaf's.
 func (f *Footer) use(leaf int, s *pb.Source) Use {
+	physical := f.Leaves[leaf].Physical
 	return Use{
-		leaf, s.GetType().GetKind(), f.Leaves[leaf].Physical == Int96 && s.GetMeaning() == format.Microseconds,
+		leaf, s.GetType().GetKind(),
+		(physical == Int96 || physical == Int32) && s.GetMeaning() == format.Microseconds,
 	}
 }
 

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/expr"
@@ -47,12 +48,32 @@ func valuesIn(source *pb.Source, l *Leaf, from *Stats, rows int64) filter.Stats 
 	}
 	low, errLow := expr.FromBytes(l.Kind, from.Min)
 	high, errHigh := expr.FromBytes(l.Kind, from.Max)
-	if l.Kind == pb.Kind_FLOAT32 && source.GetType().GetKind() == pb.Kind_FLOAT64 {
-		// Widened values are not compared as float32, to which literals would be rounded.
-		low, high = expr.Float64(low.Float), expr.Float64(high.Float)
-	}
+	low, high = widened(low, l, source), widened(high, l, source)
 	if errLow == nil && errHigh == nil {
 		s.Min, s.Max, s.HasMinMax = low, high, true
 	}
 	return s
+}
+
+// widened is a bound of a leaf's values as those of a source.
+func widened(v expr.Value, l *Leaf, source *pb.Source) expr.Value {
+	switch to := source.GetType().GetKind(); {
+	case l.Physical == Int32 && source.GetMeaning() == format.Microseconds:
+		return expr.Int(MicrosOf(int32(v.Int)))
+	case to != pb.Kind_FLOAT64:
+		return v
+	case l.Kind == pb.Kind_FLOAT32:
+		// It is not compared as a float32, to which literals would be rounded.
+		return expr.Float64(v.Float)
+	case l.Kind == pb.Kind_INT32, l.Kind == pb.Kind_INT64:
+		return expr.Float64(float64(v.Int))
+	}
+	return v
+}
+
+// MicrosOf is when a day since 1970 begins, in microseconds: days beyond these are the first or the last one.
+func MicrosOf(day int32) int64 {
+	const micros = 24 * 60 * 60 * 1_000_000
+	const most = math.MaxInt64 / micros
+	return min(max(int64(day), -most), most) * micros
 }

@@ -27,14 +27,22 @@ var (
 	isCommit     = regexp.MustCompile(`^(\d{20})\.json$`)
 	isCheckpoint = regexp.MustCompile(`^(\d{20})\.checkpoint\.parquet$`)
 	isPart       = regexp.MustCompile(`^(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet$`)
+	isCompacted  = regexp.MustCompile(`^(\d{20})\.(\d{20})\.compacted\.json$`)
 	isNamed      = regexp.MustCompile(`^(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)$`) // by a UUID
 )
 
 // history is what versions a log has. What _last_checkpoint says is not asked: the listing knows better.
 type history struct {
 	dir         string
-	commits     []logFile    // by version
-	checkpoints []checkpoint // complete ones, one a version, by version
+	commits     []logFile              // by version
+	checkpoints []checkpoint           // complete ones, one a version, by version
+	compacted   map[int64][]compaction // by the last of their commits
+}
+
+// compaction is a file that says what several commits do.
+type compaction struct {
+	commits int
+	file    *pb.File
 }
 
 // logFile is a file of the log.
@@ -88,7 +96,7 @@ func find(ctx context.Context, t *table.Table, dir string, has func(uri string) 
 
 // versionOf is the version that the name of a file of the log begins with, -1 if the name is none of such a file.
 func versionOf(name string) int64 {
-	for _, of := range []*regexp.Regexp{isCommit, isCheckpoint, isPart, isNamed} {
+	for _, of := range []*regexp.Regexp{isCommit, isCheckpoint, isPart, isCompacted, isNamed} {
 		if m := of.FindStringSubmatch(name); m != nil {
 			version, err := strconv.ParseInt(m[1], 10, 64)
 			if err != nil {
@@ -102,7 +110,7 @@ func versionOf(name string) int64 {
 
 // newHistory sorts out the log's files.
 func newHistory(dir string, files []*pb.File) *history {
-	h := &history{dir: dir}
+	h := &history{dir: dir, compacted: map[int64][]compaction{}}
 	whole, named := map[int64][]*pb.File{}, map[int64][]*pb.File{}
 	parts := map[[2]int64][]*pb.File{} // by version and number of parts
 	for _, f := range files {
@@ -115,6 +123,8 @@ func newHistory(dir string, files []*pb.File) *history {
 		case part != nil:
 			of, _ := strconv.ParseInt(part[3], 10, 64) // ten digits
 			parts[[2]int64{version, of}] = append(parts[[2]int64{version, of}], f)
+		case isCompacted.MatchString(name):
+			h.addCompacted(version, f)
 		case isNamed.MatchString(name):
 			named[version] = append(named[version], f)
 		default:
@@ -138,6 +148,15 @@ func newHistory(dir string, files []*pb.File) *history {
 	}
 	slices.SortFunc(h.checkpoints, func(a, b checkpoint) int { return cmp.Compare(a.version, b.version) })
 	return h
+}
+
+// addCompacted takes in what several commits came to, from a version on.
+func (h *history) addCompacted(from int64, f *pb.File) {
+	name := strings.TrimPrefix(f.GetUri(), h.dir)
+	to, err := strconv.ParseInt(isCompacted.FindStringSubmatch(name)[2], 10, 64)
+	if err == nil && to > from {
+		h.compacted[to] = append(h.compacted[to], compaction{int(to - from + 1), f})
+	}
 }
 
 func byURI(a, b *pb.File) int { return cmp.Compare(a.GetUri(), b.GetUri()) }
@@ -198,7 +217,23 @@ func (h *history) until(version int64) (span, error) {
 		at++
 	}
 	slices.Reverse(s.commits)
+	s.commits = h.fewer(s.commits)
 	return s, nil
+}
+
+// fewer puts log compactions in the place of commits, which come newest first. All commits are there, so that whether
+// the log has compactions decides nothing but how many files are read.
+func (h *history) fewer(commits []logFile) (out []logFile) {
+	for len(commits) > 0 {
+		next, n := commits[0], 1
+		for _, c := range h.compacted[next.version] {
+			if c.commits > n && c.commits <= len(commits) {
+				next.file, n = c.file, c.commits
+			}
+		}
+		out, commits = append(out, next), commits[n:]
+	}
+	return out
 }
 
 // name is the URI of a version's commit.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -104,7 +105,10 @@ func (l *loader) lines(ctx context.Context, f *pb.File) ([]action, error) {
 		return nil, err
 	}
 	actions, err := parseLines(content)
-	if err != nil {
+	switch {
+	case err != nil && strings.HasSuffix(f.GetUri(), ".compacted.json"):
+		return nil, fmt.Errorf("%s: %w, or remove it, since its commits are there", f.GetUri(), err)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 	}
 	return actions, nil

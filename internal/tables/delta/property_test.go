@@ -75,7 +75,7 @@ func (m model) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReplay makes histories with checkpoints of all forms, cleans up their beginnings, and compares what each version
+// TestReplay makes histories with checkpoints of all forms and log compactions, cleans up their beginnings, and compares what each version
 // has with a model.
 func TestReplay(t *testing.T) {
 	base := t.TempDir()
@@ -90,6 +90,9 @@ func TestReplay(t *testing.T) {
 		for version := range rapid.IntRange(1, 8).Draw(t, "versions") {
 			now = w.commit(version, now)
 			versions = append(versions, now)
+			if from := rapid.IntRange(0, version).Draw(t, "compacted from"); rapid.Bool().Draw(t, "compacted") {
+				w.compact(from, version)
+			}
 			if rapid.IntRange(0, 3).Draw(t, "checkpoint") == 0 {
 				w.checkpoint(version, now)
 				checkpoints = append(checkpoints, version)
@@ -236,6 +239,42 @@ func (w *writer) checkpoint(version int, state model) {
 		}
 		w.put(uuidName(version), strings.Join(lines, "\n"))
 	}
+}
+
+// compact writes what commits came to.
+func (w *writer) compact(from, to int) {
+	var lines []string
+	seen := map[string]bool{}
+	for version := to; version >= from; version-- {
+		content, err := os.ReadFile(filepath.Join(w.dir, logDir, commitName(version)))
+		if err != nil {
+			w.Fatal(err)
+		}
+		actions, err := parseLines(content)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i, text := range slices.Backward(strings.Split(strings.TrimSpace(string(content)), "\n")) {
+			if key := keyOf(&actions[i]); !seen[key] {
+				seen[key] = true
+				lines = append(lines, text)
+			}
+		}
+	}
+	lines = rapid.Permutation(lines).Draw(w.T, "lines of a compaction")
+	w.put(fmt.Sprintf("%020d.%020d.compacted.json", from, to), strings.Join(lines, "\n")+"\n")
+}
+
+// keyOf is what an action is about.
+func keyOf(a *action) string {
+	path, v := "", (*vector)(nil)
+	switch {
+	case a.Add != nil:
+		path, v = a.Add.Path, a.Add.Vector
+	case a.Remove != nil:
+		path, v = a.Remove.Path, a.Remove.Vector
+	}
+	return fmt.Sprint(a.MetaData != nil, a.Protocol != nil, path[strings.LastIndexByte(path, '/')+1:], v.id())
 }
 
 func (w *writer) sidecars(version int, files []rowOf, half int) (all []rowOf) {

@@ -29,8 +29,9 @@ type schema struct {
 
 // scalar is a leaf: how the log spells the way to it, and its type.
 type scalar struct {
-	path []string
-	typ  string
+	path     []string
+	typ      string
+	wasFloat bool // files may have it as float, which typ was widened from
 }
 
 // structType, and field, are as the log has them in JSON.
@@ -126,8 +127,12 @@ func (w *walk) field(f field) (read, error) {
 	if err != nil {
 		return read{}, err
 	}
-	if err := checkChanges(f.Metadata["delta.typeChanges"]); err != nil {
+	changes, err := changesOf(f.Metadata["delta.typeChanges"])
+	if err != nil {
 		return read{}, fmt.Errorf("column %s: %w", w.name(f.Name), err)
+	}
+	if len(changes) > 0 {
+		meta[table.Widened] = ""
 	}
 	w.names, w.stored = append(w.names, f.Name), append(w.stored, stored)
 	defer func() { w.names, w.stored = w.names[:len(w.names)-1], w.stored[:len(w.stored)-1] }()
@@ -136,9 +141,11 @@ func (w *walk) field(f field) (read, error) {
 		return read{}, err
 	}
 	if name != "" && w.within == 0 {
-		w.schema.leaf(strings.Join(w.names, "."), &scalar{slices.Clone(w.stored), name})
+		wasFloat := slices.ContainsFunc(changes, func(c change) bool { return c.From == "float" })
+		w.schema.leaf(strings.Join(w.names, "."), &scalar{slices.Clone(w.stored), name, wasFloat})
 	}
-	return read{arrow.Field{Name: f.Name, Type: typ, Nullable: f.Nullable, Metadata: meta}, stored, name}, nil
+	of := arrow.Field{Name: f.Name, Type: typ, Nullable: f.Nullable, Metadata: arrow.MetadataFrom(meta)}
+	return read{of, stored, name}, nil
 }
 
 // leaf notes one, unless another has the same name, since names may have dots in them.
@@ -150,24 +157,25 @@ func (s *schema) leaf(name string, of *scalar) {
 }
 
 // mapped is how files and the log call a field.
-func (w *walk) mapped(f field) (stored string, meta arrow.Metadata, err error) {
+func (w *walk) mapped(f field) (stored string, meta map[string]string, err error) {
+	meta = map[string]string{}
 	if w.schema.mapping == "" {
 		return f.Name, meta, nil
 	}
 	if err := json.Unmarshal(f.Metadata["delta.columnMapping.physicalName"], &stored); err != nil || stored == "" {
-		return "", meta, fmt.Errorf("column %s lacks delta.columnMapping.physicalName: the log is damaged; restore it",
+		return "", nil, fmt.Errorf("column %s lacks delta.columnMapping.physicalName: the log is damaged; restore it",
 			w.name(f.Name))
 	}
-	values := map[string]string{table.StoredName: stored}
+	meta[table.StoredName] = stored
 	if w.schema.mapping == "id" {
 		var id int32
 		if err := json.Unmarshal(f.Metadata["delta.columnMapping.id"], &id); err != nil {
-			return "", meta, fmt.Errorf("column %s lacks delta.columnMapping.id: the log is damaged; restore it",
+			return "", nil, fmt.Errorf("column %s lacks delta.columnMapping.id: the log is damaged; restore it",
 				w.name(f.Name))
 		}
-		values[table.FieldID] = strconv.Itoa(int(id))
+		meta[table.FieldID] = strconv.Itoa(int(id))
 	}
-	return stored, arrow.MetadataFrom(values), nil
+	return stored, meta, nil
 }
 
 // typeOf reads a type, and its name if it is a scalar's.
@@ -290,37 +298,50 @@ func decimalType(name string) (precision, scale int, ok bool) {
 	return precision, scale, precision > 0 && precision <= maxDigits && scale <= precision
 }
 
-// checkChanges refuses a table with files of a type that is not read as the one that their column has since.
-func checkChanges(raw json.RawMessage) error {
+// change is one of a field's type, or of what it lists or maps.
+type change struct {
+	From string `json:"fromType"`
+	To   string `json:"toType"`
+}
+
+// changesOf refuses a table with files of a type that is not read as the one that their column has since.
+func changesOf(raw json.RawMessage) (all []change, err error) {
 	if len(raw) == 0 {
-		return nil
+		return nil, nil
 	}
-	var changes []struct {
-		From string `json:"fromType"`
-		To   string `json:"toType"`
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("delta.typeChanges: %w", err)
 	}
-	if err := json.Unmarshal(raw, &changes); err != nil {
-		return fmt.Errorf("delta.typeChanges: %w", err)
-	}
-	for _, c := range changes {
+	for _, c := range all {
 		if !widens(c.From, c.To) {
-			return fmt.Errorf("its type was changed from %.40s to %.40s, and files written before that cannot be read "+
-				"as the latter: have the table rewritten (ALTER TABLE … DROP FEATURE typeWidening)", c.From, c.To)
+			return nil, fmt.Errorf("its type was changed from %.40s to %.40s, and files written before that cannot be "+
+				"read as the latter: have the table rewritten (ALTER TABLE … DROP FEATURE typeWidening)", c.From, c.To)
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// digitsOf are those of whole numbers, as decimals have them.
+func digitsOf(typ string) int {
+	return map[string]int{"byte": 3, "short": 5, "integer": 10, "long": 20}[typ]
 }
 
 // widens reports whether values of one type are read as another.
 func widens(from, to string) bool {
-	whole := []string{"byte", "short", "integer", "long"}
-	if i, j := slices.Index(whole, from), slices.Index(whole, to); i >= 0 && j >= 0 {
-		return i <= j
+	p, s, isNumber := decimalType(from)
+	if digits := digitsOf(from); digits > 0 {
+		switch toDigits := digitsOf(to); {
+		case toDigits > 0:
+			return digits <= toDigits
+		case to == "double":
+			return from != "long"
+		}
+		p, s, isNumber = digits, 0, true
 	}
-	if from == "float" && to == "double" {
+	switch from + " " + to {
+	case "float double", "date timestamp_ntz":
 		return true
 	}
-	p, s, ok := decimalType(from)
-	q, t, also := decimalType(to)
-	return ok && also && t >= s && q-t >= p-s
+	q, t, isDecimal := decimalType(to)
+	return isNumber && isDecimal && t >= s && q-t >= p-s
 }

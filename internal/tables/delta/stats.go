@@ -67,6 +67,10 @@ func stats(text string, of *scalar, rows int64, deletes bool) (filter.Stats, boo
 	lowest, okLow := bound(at(s.Min, of.path), of.typ, false)
 	highest, okHigh := bound(at(s.Max, of.path), of.typ, true)
 	if okLow && okHigh {
+		if of.wasFloat {
+			lowest = expr.Float64(min(lowest.Float, float64(float32(lowest.Float))))
+			highest = expr.Float64(max(highest.Float, float64(float32(highest.Float))))
+		}
 		out.Min, out.Max, out.HasMinMax = lowest, highest, true
 	}
 	return out, out.HasMinMax || out.Nulls >= 0

@@ -3,6 +3,7 @@ package delta
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -13,7 +14,10 @@ import (
 
 // TestBounds widens bounds by what writers cut off, and believes nothing that it does not understand.
 func TestBounds(t *testing.T) {
-	path := func(typ string) *scalar { return &scalar{[]string{"s", "c"}, typ} }
+	path := func(typ string) *scalar {
+		typ, wasFloat := strings.CutPrefix(typ, "was float, ")
+		return &scalar{[]string{"s", "c"}, typ, wasFloat}
+	}
 	nothing := "false"
 	for _, c := range []struct{ typ, low, high, nulls, want string }{
 		{"long", "-9223372036854775808", "9007199254740993", "1", "-9223372036854775808 9007199254740993 1"},
@@ -30,6 +34,8 @@ func TestBounds(t *testing.T) {
 		{"float", "0.1", "1e40", "0", "none 0"},
 		{"float", "0.1", "0.2", "0", "0.10000000149011612 0.20000000298023224 0"},
 		{"double", `"NaN"`, `"NaN"`, "0", "none 0"},
+		{"was float, double", "0.7", "0.8", "0", "0.699999988079071 0.800000011920929 0"},
+		{"was float, double", "0.1", "0.1", "0", "0.1 0.10000000149011612 0"},
 		{"boolean", "false", "true", "0", "false true 0"},
 		{"binary", `"a"`, `"b"`, "0", "none 0"},
 		{"long", "1", "2", "11", "1 2 -1"},

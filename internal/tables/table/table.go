@@ -58,6 +58,9 @@ const (
 	StoredName = "stored_name"
 	// FieldID is the id that files give the field (Parquet's field_id). A file whose fields have ids is read by these.
 	FieldID = "field_id"
+	// Widened is there if files may have the field, or what it lists, as a narrower type: whole numbers where it has
+	// floats or decimals, dates where it has times without a zone.
+	Widened = "widened"
 )
 
 // File is a file of a table: its URI, size, constants and excluded rows. It has no ETag, as manifests have none.

@@ -19,7 +19,7 @@ type shape struct {
 	logical        footer.Logical
 	read           pb.Kind // what the leaf's values are read as
 	kind           pb.Kind // what they are widened to
-	micros         bool    // timestamps of 96 bits are made microseconds, not nanoseconds
+	micros         bool    // timestamps of 96 bits are made microseconds, not nanoseconds, and so are days
 	untyped        bool    // the leaf has no value, and so no type
 }
 
@@ -28,6 +28,9 @@ func shapeOf(l *footer.Leaf, use footer.Use) shape {
 	s := shape{
 		physical: l.Physical, typeLength: l.TypeLength, maxDef: l.MaxDef, maxRep: l.MaxRep,
 		logical: l.Logical, read: l.Kind, kind: kind, micros: use.Micros,
+	}
+	if whole := l.Kind == pb.Kind_INT32 || l.Kind == pb.Kind_INT64; whole && kind == pb.Kind_FLOAT64 {
+		s.logical.Decimal, s.logical.Scale, s.logical.Small = true, 0, 0 // a table had whole numbers there before
 	}
 	if s.untyped = l.Kind == pb.Kind_KIND_UNSPECIFIED; s.untyped {
 		s.physical, s.read = physicalOf(kind), kind

@@ -45,6 +45,12 @@ func conversion64(s shape) func(dst []uint64, src []byte) {
 		return nil
 	case s.physical == footer.Int64:
 		return func(dst []uint64, src []byte) { copy(bytesOf(dst), src) }
+	case s.physical == footer.Int32 && s.micros:
+		return func(dst []uint64, src []byte) {
+			for i := range dst {
+				dst[i] = uint64(footer.MicrosOf(int32(binary.LittleEndian.Uint32(src[i*4:]))))
+			}
+		}
 	case s.physical == footer.Int32 && s.logical.Unsigned:
 		return func(dst []uint64, src []byte) {
 			for i := range dst {
