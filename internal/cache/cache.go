@@ -170,7 +170,7 @@ func (c *Cache) Close() error {
 
 // Get returns the value of a key, if it is there. Close it. A value stays readable when it is evicted.
 func (c *Cache) Get(key Key) (*Value, bool) {
-	v, ok := c.get(key)
+	v, ok := c.Peek(key)
 	if ok {
 		c.hits.Add(1)
 	} else {
@@ -179,7 +179,8 @@ func (c *Cache) Get(key Key) (*Value, bool) {
 	return v, ok
 }
 
-func (c *Cache) get(key Key) (*Value, bool) {
+// Peek is Get, but counted as neither a hit nor a miss.
+func (c *Cache) Peek(key Key) (*Value, bool) {
 	e, ok := c.want(key)
 	if !ok {
 		return nil, false
@@ -266,13 +267,12 @@ func (c *Cache) drop(key Key, stamp uint32, told func(entry)) (entry, bool) {
 
 // spoil removes an entry that cannot be read.
 func (c *Cache) spoil(key Key, stamp uint32, why error) {
-	level := slog.LevelWarn
+	tell := c.log.Warn
 	if errors.Is(why, fs.ErrNotExist) {
-		level = slog.LevelDebug // evicted just before it was opened; or somebody removed it
+		tell = c.log.Debug // evicted just before it was opened; or somebody removed it
 	}
 	err := c.remove(key, stamp, func(entry) { c.spoiled++ })
-	c.log.Log(context.Background(), level, "the cache drops a value that cannot be read", "file", c.path(key), "error", //nolint:contextcheck // nobody's call
-		errors.Join(why, err))
+	tell("the cache drops a value that cannot be read", "file", c.path(key), "error", errors.Join(why, err))
 }
 
 // evict removes what goes next. It reports whether there was something.

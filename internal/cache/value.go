@@ -66,7 +66,7 @@ func (v *Value) Size() int64 { return v.size }
 func (v *Value) Sum() uint32 { return v.sum }
 
 // Close ends the reading of the value.
-func (v *Value) Close() error { return v.file.Close() }
+func (v *Value) Close() { v.file.Close() }
 
 // ReadAt implements io.ReaderAt. A value that cannot be read any more is a miss, too: it is removed.
 func (v *Value) ReadAt(p []byte, off int64) (n int, err error) {
