@@ -3,8 +3,8 @@
 // whatever else these want. A unit is known by profile, URI, ETag and range: it is exact and never stale. What has no
 // strong ETag, or lies on this machine's disk, is not kept.
 //
-// A Reads and all that it returns may be used by many goroutines at once. Of readers of a unit at once one reads it, and
-// the others wait for that a little. What is to be kept is written by a goroutine of its own, which Close waits for.
+// A Reads may be used by many goroutines at once. Of readers of a unit at once one reads it, and the others wait for that
+// a little. Run writes what is to be kept.
 package reads
 
 import (
@@ -25,13 +25,14 @@ import (
 const (
 	// minUnit is what a unit must have to be worth a file: to open one takes as long as to read 64 KiB.
 	minUnit = 16 << 10
-	// maxWaiting bounds the bytes that wait to be written. What is beyond it is not kept.
-	maxWaiting = 64 << 20
 	// patience is how long a reader waits for another one that reads the same.
 	patience = time.Second
 )
 
-// Reads is a Storage that keeps units of files. Close it.
+// MaxWaiting bounds the bytes that wait to be written. What is beyond it is not kept.
+const MaxWaiting = 64 << 20
+
+// Reads is a Storage that keeps units of files while Run runs.
 type Reads struct {
 	storage.Storage
 	units *cache.Cache
@@ -42,30 +43,15 @@ type Reads struct {
 	reading map[cache.Key]chan struct{} // closed once it was read, or could not be
 	queued  map[cache.Key][]byte        // to be written
 	waiting int                         // bytes that wait to be written, or for a place in queued
-	closed  bool
 	queue   chan cache.Key
-	written chan struct{} // closed when nothing is written any more
 }
 
 // New returns st with the units of a cache, which stays the caller's.
 func New(st storage.Storage, units *cache.Cache) *Reads {
-	r := &Reads{
+	return &Reads{
 		Storage: st, units: units, reading: map[cache.Key]chan struct{}{}, queued: map[cache.Key][]byte{},
-		queue: make(chan cache.Key, maxWaiting/minUnit), written: make(chan struct{}),
+		queue: make(chan cache.Key, MaxWaiting/minUnit),
 	}
-	go r.write()
-	return r
-}
-
-// Close ends the writing of what waits for it.
-func (r *Reads) Close() {
-	r.mu.Lock()
-	if !r.closed {
-		r.closed = true
-		close(r.queue)
-	}
-	r.mu.Unlock()
-	<-r.written
 }
 
 // keyOf names a unit.
@@ -239,7 +225,7 @@ func (r *Reads) keep(key cache.Key, data []byte) {
 	data = bytes.Clone(data)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.queued[key]; ok || r.closed || len(r.queue) == cap(r.queue) {
+	if _, ok := r.queued[key]; ok || len(r.queue) == cap(r.queue) {
 		r.waiting -= len(data)
 		return
 	}
@@ -250,7 +236,7 @@ func (r *Reads) keep(key cache.Key, data []byte) {
 func (r *Reads) reserve(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting+n > maxWaiting {
+	if r.waiting+n > MaxWaiting {
 		return false
 	}
 	r.waiting += n

@@ -60,8 +60,12 @@ func open(t testing.TB, o storage.Storage, dir string, limit int64) (r *reads.Re
 	}
 	<-units.Loaded()
 	r = reads.New(o, units)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
 	end = sync.OnceFunc(func() {
-		r.Close()
+		cancel()
+		running.Wait()
 		if err := units.Close(); err != nil {
 			t.Error(err)
 		}
