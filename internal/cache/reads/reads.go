@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// minUnit is what a unit must have to be worth a file: to open one takes as long as to read 64 KiB.
-	minUnit = 16 << 10
+	// minUnit is what a unit must have to be worth a file, which takes whole pages of the disk.
+	minUnit = 4 << 10
 	// patience is how long a reader waits for another one that reads the same.
 	patience = time.Second
 )
