@@ -113,6 +113,10 @@ func TestLikeAMap(t *testing.T) {
 		for _, i := range []int{0, 1, 2} { // more than fit
 			sizes[i] = block + rapid.IntRange(-5, 5).Draw(t, "size")
 		}
+		values := make([][]byte, keys)
+		for i, size := range sizes {
+			values[i] = valueOf(i, size)
+		}
 		c := mustOpen(t, dir, limit)
 		defer func() { c.Close() }()
 		there, damaged := map[int]bool{}, map[int]bool{} // unless it was evicted; or until somebody saw it
@@ -124,7 +128,7 @@ func TestLikeAMap(t *testing.T) {
 				if rapid.Bool().Draw(t, "any size") {
 					size = AnySize
 				}
-				if err := put(c, keyOf(n), valueOf(n, sizes[n]), size); err != nil {
+				if err := put(c, keyOf(n), values[n], size); err != nil {
 					t.Fatal(err)
 				}
 				if got := read(c, keyOf(n), false); got == nil && !damaged[n] {
@@ -137,7 +141,7 @@ func TestLikeAMap(t *testing.T) {
 			"get": func(t *rapid.T) {
 				n := key.Draw(t, "key")
 				got := read(c, keyOf(n), rapid.Bool().Draw(t, "by file"))
-				if got != nil && (!there[n] || !bytes.Equal(got, valueOf(n, sizes[n]))) {
+				if got != nil && (!there[n] || !bytes.Equal(got, values[n])) {
 					t.Fatalf("key %d: %d bytes that nobody put", n, len(got))
 				}
 			},
@@ -154,7 +158,7 @@ func TestLikeAMap(t *testing.T) {
 				if damaged[n] && errors.Is(err, errDamaged) {
 					return
 				}
-				want := valueOf(n, sizes[n])[from:]
+				want := values[n][from:]
 				want = want[:min(len(want), len(p))]
 				if len(p) > 0 && damaged[n] && len(want) == sizes[n] {
 					t.Fatal("damage was not seen")
