@@ -329,6 +329,34 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestServesAtOnce: what there is, is there as soon as the cache is open, whether its folder was walked or not.
+func TestServesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	c := mustOpen(t, dir, 1<<20)
+	for n := range 50 {
+		if err := put(c, keyOf(n), valueOf(n, 10), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	c, err := Open(Config{Dir: dir, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Delete(keyOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(c, keyOf(50), valueOf(50, 10), 10); err != nil && !errors.Is(err, ErrLoading) {
+		t.Error(err)
+	}
+	for n := range 50 {
+		if got := read(c, keyOf(n), false); (got == nil) != (n == 0) {
+			t.Errorf("value %d is there: %q", n, got)
+		}
+	}
+}
+
 // TestOneProcess: the second that opens a folder is told so; what is not a cache's stays as it is.
 func TestOneProcess(t *testing.T) {
 	dir := t.TempDir()
