@@ -113,6 +113,10 @@ func TestLikeAMap(t *testing.T) {
 		for _, i := range []int{0, 1, 2} { // more than fit
 			sizes[i] = block + rapid.IntRange(-5, 5).Draw(t, "size")
 		}
+		values := make([][]byte, keys)
+		for i, size := range sizes {
+			values[i] = valueOf(i, size)
+		}
 		c := mustOpen(t, dir, limit)
 		defer func() { c.Close() }()
 		there, damaged := map[int]bool{}, map[int]bool{} // unless it was evicted; or until somebody saw it
@@ -124,7 +128,7 @@ func TestLikeAMap(t *testing.T) {
 				if rapid.Bool().Draw(t, "any size") {
 					size = AnySize
 				}
-				if err := put(c, keyOf(n), valueOf(n, sizes[n]), size); err != nil {
+				if err := put(c, keyOf(n), values[n], size); err != nil {
 					t.Fatal(err)
 				}
 				if got := read(c, keyOf(n), false); got == nil && !damaged[n] {
@@ -137,7 +141,7 @@ func TestLikeAMap(t *testing.T) {
 			"get": func(t *rapid.T) {
 				n := key.Draw(t, "key")
 				got := read(c, keyOf(n), rapid.Bool().Draw(t, "by file"))
-				if got != nil && (!there[n] || !bytes.Equal(got, valueOf(n, sizes[n]))) {
+				if got != nil && (!there[n] || !bytes.Equal(got, values[n])) {
 					t.Fatalf("key %d: %d bytes that nobody put", n, len(got))
 				}
 			},
@@ -154,7 +158,7 @@ func TestLikeAMap(t *testing.T) {
 				if damaged[n] && errors.Is(err, errDamaged) {
 					return
 				}
-				want := valueOf(n, sizes[n])[from:]
+				want := values[n][from:]
 				want = want[:min(len(want), len(p))]
 				if len(p) > 0 && damaged[n] && len(want) == sizes[n] {
 					t.Fatal("damage was not seen")
@@ -322,6 +326,34 @@ func TestTogether(t *testing.T) {
 	group.Wait()
 	if stats := c.Stats(); stats.Bytes != onDisk(t, dir) || stats.Bytes > stats.MaxBytes || stats.Hits == 0 || stats.Off {
 		t.Errorf("%d bytes on disk: %+v", onDisk(t, dir), stats)
+	}
+}
+
+// TestServesAtOnce: what there is, is there as soon as the cache is open, whether its folder was walked or not.
+func TestServesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	c := mustOpen(t, dir, 1<<20)
+	for n := range 50 {
+		if err := put(c, keyOf(n), valueOf(n, 10), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	c, err := Open(Config{Dir: dir, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Delete(keyOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(c, keyOf(50), valueOf(50, 10), 10); err != nil && !errors.Is(err, ErrLoading) {
+		t.Error(err)
+	}
+	for n := range 50 {
+		if got := read(c, keyOf(n), false); (got == nil) != (n == 0) {
+			t.Errorf("value %d is there: %q", n, got)
+		}
 	}
 }
 

@@ -77,23 +77,25 @@ func (b *bucket) put(w http.ResponseWriter, r *http.Request, key cache.Key) {
 		return
 	}
 	limit := b.Cache.Stats().MaxBytes
-	if r.ContentLength > limit {
-		http.Error(w, tooLarge(limit), http.StatusRequestEntityTooLarge)
+	body := slow(w, r.Body)
+	same, err := false, cache.ErrFull
+	if r.ContentLength <= limit {
+		same, err = b.keep(http.MaxBytesReader(w, body, limit), r.ContentLength, key)
+	}
+	if err == nil && same {
+		w.WriteHeader(http.StatusCreated)
 		return
 	}
-	body := slow(w, http.MaxBytesReader(w, r.Body, limit))
-	same, err := b.keep(body, r.ContentLength, key)
+	broken := body.err
+	_, _ = io.CopyN(io.Discard, body, limit) // who still sends might not see the answer
 	switch {
-	case err == nil && same:
-		w.WriteHeader(http.StatusCreated)
 	case err == nil:
-		_, _ = io.Copy(io.Discard, body) // who still sends would not see the answer
 		http.Error(w, "the name has other bytes, and means them for ever; put these under another name",
 			http.StatusConflict)
 	case errors.As(err, new(*http.MaxBytesError)) || errors.Is(err, cache.ErrFull):
 		http.Error(w, tooLarge(limit), http.StatusRequestEntityTooLarge)
-	case body.err != nil:
-		http.Error(w, "the blob did not come whole: "+body.err.Error()+"; put it again", http.StatusBadRequest)
+	case broken != nil:
+		http.Error(w, "the blob did not come whole: "+broken.Error()+"; put it again", http.StatusBadRequest)
 	default:
 		unavailable(w)
 	}

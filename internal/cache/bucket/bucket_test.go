@@ -56,7 +56,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // run serves the buckets a and b, the latter for the namespaces c and d, until the test ends or stop is called.
-func run(t *testing.T, l net.Listener, owner Owner) (s *Server, stop func()) {
+func run(t *testing.T, l net.Listener, owner Owner, change ...func(*Config)) (s *Server, stop func()) {
 	t.Helper()
 	open := func() *cache.Cache {
 		c, err := cache.Open(cache.Config{Dir: t.TempDir(), MaxBytes: quota})
@@ -67,10 +67,14 @@ func run(t *testing.T, l net.Listener, owner Owner) (s *Server, stop func()) {
 		return c
 	}
 	peers := &http.Transport{}
-	s, err := New(Config{
+	cfg := Config{
 		Listener: l, Authenticator: tokens{}, Owner: owner, Peers: peers, Logger: slog.New(slog.DiscardHandler),
 		Buckets: []Bucket{{Name: "a", Cache: open()}, {Name: "b", Namespaces: []string{"c", "d"}, Cache: open()}},
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
