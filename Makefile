@@ -26,7 +26,8 @@ CLOUDPICKLE   := cloudpickle==3.1.3
 PYTEST        := $(CLOUDPICKLE) pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
 PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
-PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
+CACHE_CLIENTS := aiohttp==3.14.5 fsspec==2026.9.0 pfio==2.10.0 # what internal/cache/bucket is tested with
+PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6 $(CACHE_CLIENTS)
 
 .PHONY: build image image-python test test-kubernetes test-go test-python test-pythons test-torch test-v3 test-stores lint lint-python bench bench-guard bench-peers chaos soak fuzz generate docs docs-serve test-docs proto \
 	proto-check tools python wheel clean

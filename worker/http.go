@@ -20,9 +20,13 @@ func (w *Worker) newHTTP() (*telemetry.Server, error) {
 	if w.cfg.HTTP == nil {
 		return nil, nil
 	}
+	metrics := []prometheus.Collector{w.metrics()}
+	if w.reads != nil {
+		metrics = append(metrics, w.reads.Metrics())
+	}
 	cfg := telemetry.Config{
 		Listener: w.cfg.HTTP, Logger: w.cfg.Logger, Ready: w.ready,
-		Metrics: telemetry.NewRegistry(w.cfg.Version, w.metrics()),
+		Metrics: telemetry.NewRegistry(w.cfg.Version, metrics...),
 	}
 	if !w.cfg.RPC.Token.IsZero() {
 		cfg.Web.Authenticator, cfg.Web.Seal = identity.Fleet{Token: w.cfg.RPC.Token}, identity.NewSeal()

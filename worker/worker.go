@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cache"
+	"github.com/penstock-ml/penstock/internal/cache/reads"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -84,6 +86,8 @@ type Config struct {
 	// minutes.
 	Linger  time.Duration
 	Storage storage.Storage
+	// Cache keeps what the worker reads of Storage; nil: nothing does. It stays the caller's.
+	Cache *cache.Cache
 	// HTTP is the port of metrics, probes and profiles, already bound; nil: there is none.
 	HTTP net.Listener
 	// Network has batches go by network to trainers of this user on this machine, too, who else read them where the
@@ -105,6 +109,7 @@ type Worker struct {
 	cfg      Config
 	pipeline *pipeline.Pipeline
 	python   *python.Pool // or nil
+	reads    *reads.Reads // or nil
 	server   *serve.Server
 	grpc     *grpc.Server
 	health   *health.Server
@@ -168,8 +173,13 @@ func New(cfg Config) (*Worker, error) {
 // newPipeline makes what streams come from, and what serves them.
 func (w *Worker) newPipeline() (err error) {
 	cfg := &w.cfg
+	from := cfg.Storage
+	if cfg.Cache != nil {
+		w.reads = reads.New(cfg.Storage, cfg.Cache)
+		from = w.reads
+	}
 	streams := pipeline.Config{
-		Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
+		Storage: from, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
 		Grown: func(bytes int64) {
 			process.RaiseMemoryLimit(bytes)
 			cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on",
@@ -234,6 +244,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	if w.http != nil {
 		group.Go(func() error { return w.http.Run(ctx) })
+	}
+	if w.reads != nil {
+		group.Go(func() error {
+			w.reads.Run(ctx)
+			return nil
+		})
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.

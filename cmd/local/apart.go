@@ -50,6 +50,9 @@ func (l *local) apart(cmd *cobra.Command, f *fleet, data string) {
 	if memory := l.workerMemory(cmd, maxWorkers); memory != "" {
 		flags = append(flags, "--worker-flag="+memory)
 	}
+	for _, arg := range l.cache.Args() {
+		flags = append(flags, "--worker-flag="+arg)
+	}
 	code := "--code=" + l.functions.Code()
 	flags = append(flags, code, "--worker-flag="+code)
 	for _, arg := range l.functions.Args() {

@@ -107,9 +107,17 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 		return startMaster(ctx, data, cfg), nil
 	}
 	f.work = func(ctx context.Context, join string) error {
+		kept, err := l.cache.Open(f.logger)
+		if err != nil {
+			return err
+		}
+		if kept != nil {
+			defer kept.Close() //nolint:errcheck // what is there is found again
+		}
 		cfg := worker.Config{
 			RPC: rpc.Config{Token: f.token}, Fleet: members, Storage: st, Ops: l.ops, Logger: f.logger,
 			Memory: int64(memory), MaxMemory: int64(maxMemory), Local: l.list, Version: l.release, Python: functions,
+			Cache: kept,
 		}
 		cfg.Fleet.Join = []string{join}
 		return work(ctx, cfg)

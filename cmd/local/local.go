@@ -32,6 +32,7 @@ type local struct {
 	ops                    *transform.Registry
 	listen, tokenFile, dir string
 	stores                 cli.StorageFlags
+	cache                  workercommand.CacheFlags
 	functions              workercommand.PythonFlags
 	workers, maxWorkers    int
 	memory                 cli.Bytes
@@ -79,6 +80,7 @@ func Command(release string, ops *transform.Registry) *cobra.Command {
 	flags.StringVar(&l.tokenFile, "token-file", "",
 		"file with the token that callers must show (default: a new one, in a private directory)")
 	l.stores.Register(flags)
+	l.cache.Register(flags)
 	l.functions.Register(flags)
 	flags.StringVar(&l.dir, "dir", "",
 		"directory for the processes' logs (default: a temporary one, kept only after a failure)")

@@ -94,8 +94,12 @@ func Start(cfg Config) (p *Process, err error) {
 // environment is what a child inherits.
 func environment(own []string) []string {
 	return slices.DeleteFunc(own, func(v string) bool {
-		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") &&
-			!strings.HasPrefix(v, "PENSTOCK_STORAGE_")
+		for _, kept := range []string{"PENSTOCK_LOG_", "PENSTOCK_STORAGE_", "PENSTOCK_CACHE_"} {
+			if strings.HasPrefix(v, kept) {
+				return false
+			}
+		}
+		return strings.HasPrefix(v, "PENSTOCK_")
 	})
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"container/list"
 	"context"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -176,6 +177,9 @@ func (s *stranger) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// ReadFrom implements io.ReaderFrom: the kernel can send files to a TCP connection.
+func (s *stranger) ReadFrom(r io.Reader) (int64, error) { return io.Copy(s.Conn, r) }
 
 // Close implements net.Conn.
 func (s *stranger) Close() error {

@@ -17,3 +17,6 @@ func IsWeak(f interface{ GetEtag() string }) bool { return object.IsWeak(f.GetEt
 func Alike(f *pb.File, etag string) bool {
 	return f.GetEtag() == etag || strings.HasPrefix(f.GetUri(), file.Scheme) && file.Alike(f.GetEtag(), etag)
 }
+
+// IsLocal reports whether a file is one of this machine's, as far as its URI says.
+func IsLocal(f *pb.File) bool { return strings.HasPrefix(f.GetUri(), file.Scheme) }

@@ -65,16 +65,31 @@ func ReadRanges(
 	if int64(len(buf)) != size {
 		return nil, fmt.Errorf("memory for %d bytes of %s: the buffer has %d", size, f.Uri, len(buf))
 	}
-	if err := readRuns(ctx, st, profile, f, runs, how, buf); err != nil {
-		return nil, err
-	}
 	for _, run := range runs {
 		for _, i := range run.ranges {
 			at := run.at + ranges[i].Offset - run.Offset
 			out[i] = buf[at : at+ranges[i].Length : at+ranges[i].Length]
 		}
 	}
+	if keeper, ok := st.(Keeper); ok {
+		err = keeper.Fill(ctx, profile, f, ranges, out, func(wanted []bool) error {
+			return readRuns(ctx, st, profile, f, only(runs, ranges, wanted, how.MaxGap), how, buf)
+		})
+	} else {
+		err = readRuns(ctx, st, profile, f, runs, how, buf)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return out, nil
+}
+
+// Keeper is a Storage that keeps what ReadRanges was asked for, range by range.
+type Keeper interface {
+	// Fill fills into[i] with what ranges[i] of a file holds, and has read read those that it wants of it. It calls read
+	// from its own goroutine, and writes to into no more when it returns.
+	Fill(ctx context.Context, profile string, f *pb.File, ranges []Range, into [][]byte,
+		read func(wanted []bool) error) error
 }
 
 // Size is how many bytes ReadRanges reads for ranges.
@@ -110,6 +125,16 @@ func coalesce(ranges []Range, maxGap int64) (runs []run, size int64) {
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
+	runs = merge(ranges, order, maxGap)
+	for i := range runs {
+		runs[i].at = size
+		size += runs[i].Length
+	}
+	return runs, size
+}
+
+// merge makes runs of ranges that are named in the file's order.
+func merge(ranges []Range, order []int, maxGap int64) (runs []run) {
 	for at, i := range order {
 		r := ranges[i]
 		if n := len(runs); n > 0 && runs[n-1].take(r, maxGap) {
@@ -117,11 +142,24 @@ func coalesce(ranges []Range, maxGap int64) (runs []run, size int64) {
 		}
 		runs = append(runs, run{Range: r, ranges: order[at : at+1], wanted: r.Length})
 	}
-	for i := range runs {
-		runs[i].at = size
-		size += runs[i].Length
+	return runs
+}
+
+// only leaves of runs what is wanted of their ranges, where it stands in the buffer.
+func only(runs []run, ranges []Range, wanted []bool, maxGap int64) (out []run) {
+	for _, whole := range runs {
+		var order []int
+		for _, i := range whole.ranges {
+			if wanted[i] {
+				order = append(order, i)
+			}
+		}
+		for _, part := range merge(ranges, order, maxGap) {
+			part.at = whole.at + part.Offset - whole.Offset
+			out = append(out, part)
+		}
 	}
-	return runs, size
+	return out
 }
 
 // take adds the next range, in the order of ranges, if it is near enough.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,74 @@ func TestReadRangesProperty(t *testing.T) {
 			return
 		}
 		checkReads(t, m, how, allocated, wanted)
+	})
+}
+
+// keeping is a Storage that holds some ranges.
+type keeping struct {
+	*memory
+	calls [][]bool // the ranges that it has read, by call; it holds the others
+}
+
+func (k keeping) Fill(
+	_ context.Context, _ string, _ *pb.File, ranges []Range, into [][]byte, read func([]bool) error,
+) error {
+	for i, r := range ranges {
+		if !slices.ContainsFunc(k.calls, func(wanted []bool) bool { return wanted[i] }) {
+			copy(into[i], k.content[r.Offset:])
+		}
+	}
+	for _, wanted := range k.calls {
+		if err := read(wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestReadRangesThatAreKept(t *testing.T) {
+	content := make([]byte, 4096)
+	for i := range content {
+		content[i] = byte(i*7>>3) | 1 // none is what a buffer begins with
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "n")
+		ranges, k := make([]Range, n), keeping{&memory{content: content}, [][]bool{make([]bool, n), make([]bool, n)}}
+		wanted := map[int64]bool{}
+		for i := range ranges {
+			offset := rapid.Int64Range(0, 4096).Draw(t, "offset")
+			ranges[i] = Range{offset, rapid.Int64Range(0, min(400, 4096-offset)).Draw(t, "length")}
+			switch call := rapid.IntRange(0, 2).Draw(t, "call"); {
+			case ranges[i].Length == 0:
+			case call < 2:
+				k.calls[call][i] = true
+				for b := offset; b < offset+ranges[i].Length; b++ {
+					wanted[b] = true
+				}
+			}
+		}
+		how := Reading{MaxGap: rapid.Int64Range(-1, 200).Draw(t, "gap"), Part: rapid.Int64Range(1, 500).Draw(t, "part")}
+		out, err := ReadRanges(t.Context(), k, "", k.file(), ranges, how, func(size int64) ([]byte, error) {
+			if size != how.Size(ranges) {
+				t.Fatalf("%d bytes, as foretold %d", size, how.Size(ranges))
+			}
+			return make([]byte, size), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range ranges {
+			if !bytes.Equal(out[i], content[r.Offset:r.Offset+r.Length]) {
+				t.Fatalf("range %d: wrong bytes", i)
+			}
+		}
+		read := int64(0)
+		for _, r := range k.reads {
+			read += r.Length
+		}
+		if read > 4*int64(len(wanted)) { // a call reads up to twice what it is asked for
+			t.Fatalf("%d bytes read, %d wanted", read, len(wanted))
+		}
 	})
 }
 

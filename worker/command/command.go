@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-ml/penstock/internal/cache/reads"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker"
@@ -38,6 +39,7 @@ type workerFlags struct {
 	functions               PythonFlags
 	ports                   cli.RPCFlags
 	stores                  cli.StorageFlags
+	cache                   CacheFlags
 	gossip                  cli.FleetFlags
 }
 
@@ -106,6 +108,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	f.functions.RegisterWorker(flags)
 	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
+	f.cache.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
 	return cli.Setup(cmd)
 }
@@ -150,6 +153,12 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
+	if cfg.Cache, err = f.cache.Open(logger); err != nil {
+		return err
+	}
+	if cfg.Cache != nil {
+		defer cfg.Cache.Close() //nolint:errcheck // what is there is found again
+	}
 	if cfg.Listener, err = cli.Listen(cmd.Context(), "listen", f.listen); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -170,6 +179,9 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 // within is what streams may hold within --memory-limit, beside what the worker and its Python processes take.
 func (f *workerFlags) within(processes int64) (cli.Bytes, error) {
 	most := f.limit - overhead - f.limit/16 - cli.Bytes(processes)
+	if f.cache.dir != "" {
+		most -= reads.MaxWaiting
+	}
 	least := cli.Bytes(128 << 20)
 	switch {
 	case most >= minMemory:
@@ -195,6 +207,9 @@ func Run(ctx context.Context, cfg worker.Config, others int64) error {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
+		if cfg.Cache != nil {
+			others += reads.MaxWaiting
+		}
 		debug.SetMemoryLimit(cfg.Memory + overhead + others)
 		if os.Getenv("GOGC") == "" { // below the limit memory is there to be used
 			debug.SetGCPercent(gcPercent)

@@ -108,11 +108,12 @@ func (s *Stream) describe(ctx context.Context, from storage.Storage) (format.Fil
 		if _, err := s.quota.more(ctx, n, n); err != nil {
 			return nil, nil, fmt.Errorf("%s: memory for it: %w", file.GetUri(), err)
 		}
-		data := make([]byte, n)
-		if err := from.ReadAt(ctx, profile, file, data, 0); err != nil {
+		data, err := storage.ReadRanges(ctx, from, profile, file, []storage.Range{{Length: n}}, storage.Reading{},
+			func(n int64) ([]byte, error) { return make([]byte, n), nil })
+		if err != nil {
 			return nil, nil, err
 		}
-		from = inMemory{from, file.GetUri(), data}
+		from = inMemory{from, file.GetUri(), data[0]}
 	}
 	taken := int64(0)
 	f, err := files.Load(ctx, from, profile, file, how, s.program.GetSources(), func(n int64) error {

@@ -91,7 +91,8 @@ func (c *part) readAhead() {
 // fetch runs in a reader's goroutine, while front does not change.
 func (c *part) fetch() error {
 	r, at := c.of.reader, c.chunk.Offset+int64(c.at+len(c.front))
-	return r.storage.ReadAt(c.of.ctx, r.program.GetStorage(), r.ticket.GetFile(), c.next[:c.ahead], at)
+	_, err := r.readInto(c.of.ctx, storage.Reading{}, []storage.Range{{Offset: at, Length: int64(c.ahead)}}, c.next)
+	return err
 }
 
 // Bytes is that of decode.Source.

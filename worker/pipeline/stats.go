@@ -118,3 +118,18 @@ func (c counting) ReadAt(ctx context.Context, profile string, f *pb.File, buf []
 	}
 	return err
 }
+
+// Fill has what the storage keeps used, which is no read.
+func (c counting) Fill(
+	ctx context.Context, profile string, f *pb.File, ranges []storage.Range, into [][]byte,
+	read func(wanted []bool) error,
+) error {
+	if keeper, ok := c.Storage.(storage.Keeper); ok {
+		return keeper.Fill(ctx, profile, f, ranges, into, read)
+	}
+	all := make([]bool, len(ranges))
+	for i := range all {
+		all[i] = true
+	}
+	return read(all)
+}
