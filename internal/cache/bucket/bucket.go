@@ -112,7 +112,7 @@ func New(cfg Config) (*Server, error) {
 	web := identity.Web{Authenticator: cfg.Authenticator}
 	s.http = &http.Server{
 		Handler:   web.Require(identity.Trainer, http.HandlerFunc(s.serve)),
-		TLSConfig: cfg.TLS, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
+		TLSConfig: cfg.TLS.Clone(), ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}
