@@ -107,7 +107,7 @@ func (l *local) here(cmd *cobra.Command, f *fleet, data string) error {
 		return startMaster(ctx, data, cfg), nil
 	}
 	f.work = func(ctx context.Context, join string) error {
-		kept, err := l.cache.Open(f.logger)
+		kept, err := l.cache.Open(f.logger) //nolint:contextcheck // it is closed, below
 		if err != nil {
 			return err
 		}

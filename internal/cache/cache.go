@@ -130,7 +130,8 @@ func lock(dir string) (*os.File, error) {
 	if err := process.Lock(file); err != nil {
 		file.Close()
 		if errors.Is(err, process.ErrLocked) {
-			return nil, fmt.Errorf("cache: another process has %s open; give each process a folder of its own: %w", dir, err)
+			return nil, fmt.Errorf("cache: another process has %s open; give each process a folder of its own: %w", dir,
+				err)
 		}
 		return nil, fmt.Errorf("cache: %w", err)
 	}

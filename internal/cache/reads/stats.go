@@ -41,7 +41,7 @@ func (r *Reads) Metrics() prometheus.Collector {
 		spoiled = telemetry.Counter(name+"spoiled_total", "Values that could not be read, and were removed.")
 		off     = telemetry.Gauge(name+"off", "1 while the cache is not written to, since its disk failed.")
 		evicted = telemetry.Gauge(name+"eviction_age_min_seconds",
-			"How long ago the youngest of what was evicted in the last minutes had last been wanted; absent: nothing was.")
+			"How long ago the youngest of what was evicted in the last minutes had last been wanted; absent: nothing.")
 		ages = prometheus.NewDesc("penstock_"+name+"eviction_age_seconds",
 			"How long ago what was evicted had last been wanted. Young ages say that the cache is too small.", nil, nil)
 	)
