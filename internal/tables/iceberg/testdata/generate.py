@@ -1,6 +1,7 @@
 """Writes tables/: small Iceberg tables, and beside their metadata an expected.json of what others read at each version.
 
-    python3 -m venv venv && venv/bin/pip install 'pyiceberg[pyarrow,pyiceberg-core,sql-sqlite]==0.12.0' pyspark==3.5.5 fastavro==1.13.1
+    python3 -m venv venv
+    venv/bin/pip install pyspark==3.5.5 fastavro==1.13.1 'pyiceberg[pyarrow,pyiceberg-core,sql-sqlite]==0.12.0'
     curl -O https://repo1.maven.org/maven2/org/apache/iceberg/iceberg-spark-runtime-3.5_2.12/1.10.1/iceberg-spark-runtime-3.5_2.12-1.10.1.jar
     TZ=UTC SPARK_JARS=$PWD/iceberg-spark-runtime-3.5_2.12-1.10.1.jar venv/bin/python generate.py
 
@@ -279,6 +280,7 @@ def newest_metadata(root: Path) -> Path:
 
 
 def ordered(rows: list[object]) -> list[object]:
+    """Rows as JSON has them."""
     return sorted((plain(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
 
 
@@ -310,6 +312,8 @@ def expect(root: Path) -> None:
             if ordered(lenient(theirs)) != ordered(lenient(rows)):
                 sys.exit(f"{root.name} at {name}:\npyiceberg {theirs}\n    Spark {rows}")
         versions[name] = {"files": files, "columns": {f.name: kind(f.type) for f in schema}, "rows": rows}
+    gone = {str(s.parent_snapshot_id) for s in table.snapshots() if s.parent_snapshot_id} - versions.keys()
+    versions |= {name: {"refused": str(current.snapshot_id)} for name in gone}  # of those that are left
     names = {name: str(ref.snapshot_id) for name, ref in table.refs().items()}
     for entry in table.history():
         at = datetime.fromtimestamp(entry.timestamp_ms / 1000, UTC)

@@ -59,11 +59,12 @@ def types(sql: Callable[[str], object]) -> None:
          1234567890123456789012345678.0123456789BD, date'2024-02-29', timestamp'2024-02-29 01:02:03.456789',
          timestamp_ntz'1969-12-31 23:59:59.999999', 'é\U0010ffff', X'00ff', struct(0.5, struct('a', 1)),
          array(1, null, 3), map('k', 1), array(struct('x', map(1, array('a', null))), null)),
-        (2, false, -2147483648, -9223372036854775808, float('-infinity'), double('infinity'), -0.01, -0.001, -0.0000000001BD,
-         date'0001-01-01', timestamp'1969-12-31 23:59:59.999999', timestamp_ntz'0001-01-01 00:00:00', '', X'',
+        (2, false, -2147483648, -9223372036854775808, float('-infinity'), double('infinity'), -0.01, -0.001,
+         -0.0000000001BD, date'0001-01-01', timestamp'1969-12-31 23:59:59.999999',
+         timestamp_ntz'0001-01-01 00:00:00', '', X'',
          struct(null, struct(null, 2)), array(), map('l', null), array()),
         (3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null)""")
-    sql("""insert into db.`spark-types` 
+    sql("""insert into db.`spark-types`
         select 4, null, null, null, float('-0.0'), 1e300D, null, null, null, null, null, null,
         concat(repeat('\U0010ffff', 40), 'z'), null, null, null, map(), null""")
 
@@ -85,8 +86,8 @@ def evolved(sql: Callable[[str], object]) -> None:
     sql(alter + "alter column s.a type bigint")
     sql(alter + "alter column list.element.v type bigint")
     sql(
-        insert
-        + "(5000000000, 0.1, 123456789012345678.99, 'c', struct(6000000000, 'z'), array(struct(7000000000)), 'n', false)"
+        insert + "(5000000000, 0.1, 123456789012345678.99, 'c', struct(6000000000, 'z'), array(struct(7000000000)), "
+        "'n', false)"
     )
     sql(alter + "alter column flag first")
     sql(alter + "rename column s.b to c")
