@@ -42,6 +42,8 @@ type Table struct {
 type Snapshot struct {
 	// Version names it, so that Open finds the same one again: "v12".
 	Version string
+	// Root is the URI of the folder that all files lie below, without a "/" at its end; "": the Table's.
+	Root string
 	// Schema has the table's columns, by the types that their values have when the table is read. The metadata of a
 	// field, on any level, may have StoredName and FieldID.
 	Schema *arrow.Schema
