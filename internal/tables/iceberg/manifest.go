@@ -337,7 +337,9 @@ func (m *manifest) check(d *dataFile) error {
 }
 
 // isVector reports whether a file of deleted rows is a deletion vector.
-func (d *dataFile) isVector() bool { return d.Content == positions && strings.EqualFold(d.Format, "puffin") }
+func (d *dataFile) isVector() bool {
+	return d.Content == positions && strings.EqualFold(d.Format, "puffin")
+}
 
 // setPartition takes the values of a partition from the record that has them by name.
 func (d *dataFile) setPartition(fields []partitionColumn) error {

@@ -110,11 +110,10 @@ func (w *walk) field(f fieldJSON) (read, error) {
 		w.schema.leaf(strings.Join(w.names, "."), &leaf{f.ID, typ})
 	}
 	values := map[string]string{table.FieldID: strconv.Itoa(f.ID)}
-	if stored, several := w.schema.mapping.name(f.ID); stored != "" {
-		values[table.StoredName] = stored
-		if several {
-			w.schema.notes = append(w.schema.notes, fmt.Sprintf("files without field ids are taken to have the column "+
-				"%s as %s, the first name of it in schema.name-mapping.default", strings.Join(w.names, "."), stored))
+	if names := w.schema.mapping[f.ID]; len(names) > 0 {
+		values[table.StoredName] = names[0]
+		if len(names) > 1 {
+			values[table.OtherNames] = strings.Join(names[1:], "\x00") + "\x00"
 		}
 	}
 	return read{arrow.Field{Name: f.Name, Type: t, Nullable: !f.Required, Metadata: arrow.MetadataFrom(values)}, f.ID, typ}, nil
@@ -305,12 +304,4 @@ func (m mapping) add(all []mappedJSON) {
 		}
 		m.add(f.Fields)
 	}
-}
-
-// name is the first name of a field; "": there is none.
-func (m mapping) name(id int) (first string, several bool) {
-	if len(m[id]) == 0 {
-		return "", false
-	}
-	return m[id][0], len(m[id]) > 1
 }

@@ -65,8 +65,8 @@ func (r *reader) snapshot(ctx context.Context, v version) (*table.Snapshot, erro
 // state is that of a version whose metadata is all there.
 type state struct {
 	*reader
-	schema   *schema
-	keys     []read // the columns of which each file has one value
+	schema  *schema
+	keys    []read // the columns of which each file has one value
 	deleted exclusions
 }
 
