@@ -21,12 +21,13 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/tables/delta"
+	"github.com/penstock-ml/penstock/internal/tables/iceberg"
 	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
 // kinds are those that there are.
 func kinds() []table.Kind {
-	return []table.Kind{delta.Kind()}
+	return []table.Kind{delta.Kind(), iceberg.Kind()}
 }
 
 // Listing is what a dataset's URIs name.
@@ -105,6 +106,11 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	if err != nil {
 		return nil, err
 	}
+	if named.Asked != "" && snapshot.Version != named.Version {
+		return nil, fmt.Errorf("behind the \"=\" stands %s, which names the version %s: name that by it, or without a "+
+			"\"=\" in the name", named.Version, snapshot.Version)
+	}
+	root = cmp.Or(snapshot.Root, root)
 	if len(snapshot.Files) == 0 {
 		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
 	}
