@@ -90,8 +90,11 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		return nil, fmt.Errorf("tables of %s cannot be read: write its rows to a table of Delta Lake, or to Parquet "+
 			"files of their own folder", named.Prefix)
 	}
-	root, err := storage.Canonical(named.Root)
+	root, err := rootOf(ctx, st, profile, named)
 	if err != nil {
+		return nil, err
+	}
+	if root, err = storage.Canonical(root); err != nil {
 		return nil, err
 	}
 	if storage.Fixed(root) != root {
