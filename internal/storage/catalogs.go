@@ -90,11 +90,11 @@ func (s *Store) MetadataOf(ctx context.Context, profile, uri string) (string, er
 			"one in dataset.storage", name, ProfileName(c.Storage()), ProfileName(profile))
 	}
 	var at string
-	err := retrying{cfg: s.retry}.retry(ctx, s.retry.AttemptTimeout, func(ctx context.Context, _ func(bool)) (err error) {
+	load := func(ctx context.Context, _ func(bool)) (err error) {
 		at, err = c.MetadataOf(ctx, strings.TrimRight(table, "/"))
 		return err
-	})
-	if err != nil {
+	}
+	if err := (retrying{cfg: s.retry}).retry(ctx, s.retry.AttemptTimeout, load); err != nil {
 		return "", fmt.Errorf("catalogue %s: %w", name, err)
 	}
 	return at, nil

@@ -14,7 +14,8 @@ const defaultSeparator = "\x1f"
 // name is a table's: the levels of its namespace, and its own.
 type name []string
 
-var errName = errors.New("write namespace.table, and in a level %2E for a dot, %40 for an @, %2F for a / and %25 for a %")
+var errName = errors.New("write namespace.table, and in a level %2E for a dot, %40 for an @, %2F for a / and %25 for " +
+	"a %")
 
 func parseName(text string) (name, error) {
 	var n name
