@@ -65,7 +65,7 @@ func TestTablesRefused(t *testing.T) {
 		"is a dataset by itself":  {Inputs: []string{uri, uri}},
 		"--skip-rows":             {Inputs: []string{uri}, SkipRows: 1},
 		"leave the format out":    {Inputs: []string{uri}, Format: &pb.Format{Name: "jsonl"}},
-		"tables of iceberg":       {Inputs: []string{"iceberg+" + dir}},
+		"no metadata lies in":     {Inputs: []string{"iceberg+" + dir}},
 		"--delimiter is":          {Inputs: []string{uri}, Delimiter: ";"},
 		"name it as delta+":       {Inputs: []string{dir}},
 		"no column x; there are ": {Inputs: []string{uri}, Columns: []string{"x"}},
