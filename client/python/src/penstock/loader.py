@@ -48,7 +48,8 @@ class DataLoader:
 
     Args: What to read
         uri: prefixes, globs or files: local paths, or URIs of a store, such as s3://, gs://, az://, https:// or hf://;
-            one or several. Or one table: delta+s3://bucket/table@v12.
+            one or several. Or one table: delta+s3://bucket/table@v12,
+            iceberg+s3://bucket/table@tag.
         spec: a YAML or JSON spec, its path or its text, in place of all other arguments of this group.
         features: sums of dense(), sparse(), label(), bytes_(), image(), tensor() and padded().
         transforms: fill_null(), log1p(), sigrid_hash() and so on, and Python functions that op() made ops of: a list,
