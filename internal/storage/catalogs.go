@@ -86,8 +86,8 @@ func (s *Store) MetadataOf(ctx context.Context, profile, uri string) (string, er
 		return "", object.Ours(fmt.Errorf("no catalogue %q on this machine; the storage configuration has %s", name,
 			known(s.catalogs)))
 	case ProfileName(c.Storage()) != ProfileName(profile):
-		return "", fmt.Errorf("the tables of catalogue %s are read with storage profile %s, and not with %s: name that "+
-			"one in dataset.storage", name, ProfileName(c.Storage()), ProfileName(profile))
+		return "", fmt.Errorf("the tables of catalogue %s are read with storage profile %s, and not with %s: name "+
+			"that one in dataset.storage", name, ProfileName(c.Storage()), ProfileName(profile))
 	}
 	var at string
 	load := func(ctx context.Context, _ func(bool)) (err error) {

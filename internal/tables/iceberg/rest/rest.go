@@ -1,7 +1,7 @@
 // Package rest asks REST catalogues of Iceberg where the metadata of their tables lies (the specification is
-// open-api/rest-catalog-open-api.yaml of apache/iceberg). It makes one attempt of everything: package storage, which has
-// catalogues by their names, tries again. It reads no data, and asks for no credentials of stores. Tokens and secrets
-// are in no error. A Catalog may be used by many goroutines at once.
+// open-api/rest-catalog-open-api.yaml of apache/iceberg). It makes one attempt of everything: package storage, which
+// has catalogues by their names, tries again. It reads no data, and asks for no credentials of stores. Tokens and
+// secrets are in no error. A Catalog may be used by many goroutines at once.
 package rest
 
 import (
