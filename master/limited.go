@@ -69,6 +69,20 @@ func (l limited) Find(
 	return files, others, l.confined(slices.Values(l.limits.Datasets), files)
 }
 
+// MetadataOf implements storage.Catalogs: where a catalogue says that a table lies, it must be readable.
+func (l limited) MetadataOf(ctx context.Context, profile, uri string) (string, error) {
+	from, ok := l.Storage.(storage.Catalogs)
+	if !ok {
+		return "", errors.New("this storage knows no catalogues")
+	}
+	at, err := from.MetadataOf(ctx, profile, uri)
+	if err != nil || l.limits.Unlimited() {
+		return at, err
+	}
+	_, err = l.datasets([]string{at})
+	return at, err
+}
+
 // Check implements tables.Checker.
 func (l limited) Check(root string, files []*pb.File) error {
 	if l.limits.Unlimited() {
@@ -149,6 +163,9 @@ func mayRead(limits access.Limits, s *pb.Spec) error {
 	}
 	for _, uri := range s.GetDataset().GetUri() {
 		if t, ok := spec.ParseTable(uri); ok {
+			if t.InCatalog() {
+				continue // where it lies is checked when that is known
+			}
 			uri = t.Root
 		}
 		if _, err := limits.MayRead(uri); err != nil {

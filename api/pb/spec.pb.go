@@ -2929,7 +2929,9 @@ type Source struct {
 	Id     int32    `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
 	Stored []string `protobuf:"bytes,10,rep,name=stored,proto3" json:"stored,omitempty"`
 	// Of a table: files may have the column as a narrower type, which it had when they were written.
-	Widened       bool `protobuf:"varint,11,opt,name=widened,proto3" json:"widened,omitempty"`
+	Widened bool `protobuf:"varint,11,opt,name=widened,proto3" json:"widened,omitempty"`
+	// Further paths, of files without ids that lack that one: the first that the file has counts.
+	Otherwise     []*Path `protobuf:"bytes,12,rep,name=otherwise,proto3" json:"otherwise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3041,6 +3043,58 @@ func (x *Source) GetWidened() bool {
 	return false
 }
 
+func (x *Source) GetOtherwise() []*Path {
+	if x != nil {
+		return x.Otherwise
+	}
+	return nil
+}
+
+// Path leads to a column.
+type Path struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Path) Reset() {
+	*x = Path{}
+	mi := &file_api_pb_spec_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Path) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Path) ProtoMessage() {}
+
+func (x *Path) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Path.ProtoReflect.Descriptor instead.
+func (*Path) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Path) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 type Step struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Op      string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
@@ -3064,7 +3118,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[28]
+	mi := &file_api_pb_spec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3130,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[28]
+	mi := &file_api_pb_spec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3143,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Step) GetOp() string {
@@ -3198,7 +3252,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[29]
+	mi := &file_api_pb_spec_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3264,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[29]
+	mi := &file_api_pb_spec_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3277,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Output) GetName() string {
@@ -3523,7 +3577,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aWritten\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x03R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xb4\x02\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"\xe5\x02\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
@@ -3536,8 +3590,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x02id\x18\t \x01(\x05R\x02id\x12\x16\n" +
 	"\x06stored\x18\n" +
 	" \x03(\tR\x06stored\x12\x18\n" +
-	"\awidened\x18\v \x01(\bR\awidenedB\x06\n" +
-	"\x04_key\"\xcf\x03\n" +
+	"\awidened\x18\v \x01(\bR\awidened\x12/\n" +
+	"\totherwise\x18\f \x03(\v2\x11.penstock.v1.PathR\totherwiseB\x06\n" +
+	"\x04_key\"\x1c\n" +
+	"\x04Path\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xcf\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x125\n" +
@@ -3650,7 +3707,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),             // 0: penstock.v1.Order
 	(LastBatch)(0),         // 1: penstock.v1.LastBatch
@@ -3690,15 +3747,16 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(*Table)(nil),          // 35: penstock.v1.Table
 	(*Written)(nil),        // 36: penstock.v1.Written
 	(*Source)(nil),         // 37: penstock.v1.Source
-	(*Step)(nil),           // 38: penstock.v1.Step
-	(*Output)(nil),         // 39: penstock.v1.Output
-	nil,                    // 40: penstock.v1.Pinned.OpsEntry
-	nil,                    // 41: penstock.v1.Pinned.FunctionsEntry
-	nil,                    // 42: penstock.v1.Format.ColumnsEntry
-	nil,                    // 43: penstock.v1.Format.OptionsEntry
-	nil,                    // 44: penstock.v1.Transform.ParamsEntry
-	nil,                    // 45: penstock.v1.Function.ArgsEntry
-	nil,                    // 46: penstock.v1.Step.ParamsEntry
+	(*Path)(nil),           // 38: penstock.v1.Path
+	(*Step)(nil),           // 39: penstock.v1.Step
+	(*Output)(nil),         // 40: penstock.v1.Output
+	nil,                    // 41: penstock.v1.Pinned.OpsEntry
+	nil,                    // 42: penstock.v1.Pinned.FunctionsEntry
+	nil,                    // 43: penstock.v1.Format.ColumnsEntry
+	nil,                    // 44: penstock.v1.Format.OptionsEntry
+	nil,                    // 45: penstock.v1.Transform.ParamsEntry
+	nil,                    // 46: penstock.v1.Function.ArgsEntry
+	nil,                    // 47: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	15, // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
@@ -3710,12 +3768,12 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	21, // 6: penstock.v1.Spec.code:type_name -> penstock.v1.Code
 	13, // 7: penstock.v1.Spec.fitted:type_name -> penstock.v1.Fitted
 	11, // 8: penstock.v1.Spec.pinned:type_name -> penstock.v1.Pinned
-	40, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
+	41, // 9: penstock.v1.Pinned.ops:type_name -> penstock.v1.Pinned.OpsEntry
 	12, // 10: penstock.v1.Pinned.tables:type_name -> penstock.v1.PinnedTable
-	41, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
+	42, // 11: penstock.v1.Pinned.functions:type_name -> penstock.v1.Pinned.FunctionsEntry
 	16, // 12: penstock.v1.Dataset.format:type_name -> penstock.v1.Format
-	42, // 13: penstock.v1.Format.columns:type_name -> penstock.v1.Format.ColumnsEntry
-	43, // 14: penstock.v1.Format.options:type_name -> penstock.v1.Format.OptionsEntry
+	43, // 13: penstock.v1.Format.columns:type_name -> penstock.v1.Format.ColumnsEntry
+	44, // 14: penstock.v1.Format.options:type_name -> penstock.v1.Format.OptionsEntry
 	2,  // 15: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
 	24, // 16: penstock.v1.Feature.default:type_name -> penstock.v1.Value
 	8,  // 17: penstock.v1.Feature.dtype:type_name -> penstock.v1.Kind
@@ -3723,12 +3781,12 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	4,  // 19: penstock.v1.Feature.truncate:type_name -> penstock.v1.Truncate
 	24, // 20: penstock.v1.Feature.value:type_name -> penstock.v1.Value
 	5,  // 21: penstock.v1.Feature.nulls:type_name -> penstock.v1.Nulls
-	44, // 22: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	45, // 22: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
 	19, // 23: penstock.v1.Transform.python:type_name -> penstock.v1.Function
 	20, // 24: penstock.v1.Transform.outs:type_name -> penstock.v1.Result
 	7,  // 25: penstock.v1.Function.style:type_name -> penstock.v1.Style
 	6,  // 26: penstock.v1.Function.kind:type_name -> penstock.v1.FunctionKind
-	45, // 27: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
+	46, // 27: penstock.v1.Function.args:type_name -> penstock.v1.Function.ArgsEntry
 	29, // 28: penstock.v1.Result.type:type_name -> penstock.v1.Type
 	23, // 29: penstock.v1.Code.functions:type_name -> penstock.v1.NamedDigest
 	19, // 30: penstock.v1.MarkedFunction.function:type_name -> penstock.v1.Function
@@ -3742,8 +3800,8 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	8,  // 38: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
 	30, // 39: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
 	37, // 40: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	38, // 41: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	39, // 42: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	39, // 41: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	40, // 42: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
 	35, // 43: penstock.v1.Program.tables:type_name -> penstock.v1.Table
 	16, // 44: penstock.v1.Program.format:type_name -> penstock.v1.Format
 	33, // 45: penstock.v1.File.constants:type_name -> penstock.v1.Constant
@@ -3755,23 +3813,24 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	36, // 51: penstock.v1.Table.written:type_name -> penstock.v1.Written
 	29, // 52: penstock.v1.Source.type:type_name -> penstock.v1.Type
 	24, // 53: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	46, // 54: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	29, // 55: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	29, // 56: penstock.v1.Step.more:type_name -> penstock.v1.Type
-	19, // 57: penstock.v1.Step.python:type_name -> penstock.v1.Function
-	20, // 58: penstock.v1.Step.results:type_name -> penstock.v1.Result
-	2,  // 59: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	29, // 60: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	24, // 61: penstock.v1.Output.fill:type_name -> penstock.v1.Value
-	24, // 62: penstock.v1.Format.OptionsEntry.value:type_name -> penstock.v1.Value
-	24, // 63: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	24, // 64: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
-	24, // 65: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	38, // 54: penstock.v1.Source.otherwise:type_name -> penstock.v1.Path
+	47, // 55: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	29, // 56: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	29, // 57: penstock.v1.Step.more:type_name -> penstock.v1.Type
+	19, // 58: penstock.v1.Step.python:type_name -> penstock.v1.Function
+	20, // 59: penstock.v1.Step.results:type_name -> penstock.v1.Result
+	2,  // 60: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	29, // 61: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	24, // 62: penstock.v1.Output.fill:type_name -> penstock.v1.Value
+	24, // 63: penstock.v1.Format.OptionsEntry.value:type_name -> penstock.v1.Value
+	24, // 64: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	24, // 65: penstock.v1.Function.ArgsEntry.value:type_name -> penstock.v1.Value
+	24, // 66: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -3790,15 +3849,15 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Fit)(nil),
 	}
 	file_api_pb_spec_proto_msgTypes[27].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[28].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[29].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      10,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

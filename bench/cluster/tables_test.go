@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"cmp"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +26,17 @@ import (
 	"github.com/penstock-ml/penstock/internal/tables/tabletest"
 )
 
-// deltaTables are those that others wrote, each with what others read of its versions.
-const deltaTables = "../../internal/tables/delta/testdata/tables"
+// deltaTables are those that others wrote, each with what others read of its versions; icebergTables, too.
+const (
+	deltaTables   = "../../internal/tables/delta/testdata/tables"
+	icebergTables = "../../internal/tables/iceberg/testdata/tables"
+)
 
 // copied is a table in a folder of the test's own.
-func copied(t *testing.T, name string) (dir string) {
+func copied(t *testing.T, table string) (dir string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), name)
-	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(deltaTables, name))))
+	dir = filepath.Join(t.TempDir(), filepath.Base(table))
+	must(t, os.CopyFS(dir, os.DirFS(table)))
 	return dir
 }
 
@@ -45,15 +49,30 @@ func readable(v tabletest.Version) map[string]string {
 			layouts[name] = "sparse" // where null is no value
 		case strings.HasPrefix(kind, "FLOAT"), kind == "DECIMAL", kind == "BOOL":
 			layouts[name] = "dense"
-		case kind == "STRING", kind == "BINARY":
+		case kind == "STRING", kind == "BINARY", kind == "FIXED_SIZE_BINARY":
 			layouts[name] = "bytes"
-		case kind == "LIST" && (name == "list" || name == "array" || name == "array_of_prims"):
+		case kind == "LIST" && ofIntegers(v, name):
 			layouts[name] = "sparse"
 		case kind == "STRUCT" && name == "struct":
 			layouts["struct.a"] = "sparse"
 		}
 	}
 	return layouts
+}
+
+// ofIntegers reports whether a column has a list with an element, and all elements are integers.
+func ofIntegers(v tabletest.Version, column string) (found bool) {
+	for _, row := range v.Rows {
+		list, _ := row[column].([]any)
+		for _, element := range list {
+			n, ok := element.(json.Number)
+			if _, err := n.Int64(); element != nil && (!ok || err != nil) {
+				return false
+			}
+			found = found || ok
+		}
+	}
+	return found
 }
 
 // tableSpec is a spec of all columns, with more of its fields.
@@ -95,7 +114,7 @@ func wantedValue(layout, kind string, v any) string {
 		return fmt.Sprint(list)
 	case layout == "bytes" && v == nil:
 		return `""`
-	case layout == "bytes" && kind == "BINARY":
+	case layout == "bytes" && kind != "STRING":
 		raw, _ := hex.DecodeString(v.(string))
 		return strconv.Quote(string(raw))
 	case layout == "bytes":
@@ -174,35 +193,43 @@ func sameRows(t *testing.T, what string, got, want []string) {
 func TestTablesOfOthers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
-	all, err := os.ReadDir(deltaTables)
-	must(t, err)
-	for _, entry := range all {
-		t.Run(entry.Name(), func(t *testing.T) {
-			dir, err := filepath.Abs(filepath.Join(deltaTables, entry.Name()))
-			must(t, err)
-			known := tabletest.Read(t, dir)
-			var group errgroup.Group
-			group.SetLimit(4)
-			for name, version := range known.Versions {
-				if version.Refused != "" || version.Files == 0 {
-					continue
-				}
-				group.Go(func() error {
-					layouts := readable(version)
-					want := wanted(version, layouts)
-					s := tableSpec(t, "delta+"+dir+"@"+name, layouts, "shuffle: true, batch_size: 7")
-					got, err := readTable(t, c, entry.Name()+name, s)
-					if err != nil {
-						return fmt.Errorf("%s: %w", name, err)
-					}
-					sameRows(t, name, got, want)
-					return nil
-				})
+	for prefix, folder := range map[string]string{"delta+": deltaTables, "iceberg+": icebergTables} {
+		all, err := os.ReadDir(folder)
+		must(t, err)
+		for _, entry := range all {
+			t.Run(prefix+entry.Name(), func(t *testing.T) {
+				dir, err := filepath.Abs(filepath.Join(folder, entry.Name()))
+				must(t, err)
+				readVersions(t, c, prefix, dir)
+			})
+		}
+	}
+}
+
+// readVersions reads each version of a table.
+func readVersions(t *testing.T, c *cluster.Cluster, prefix, dir string) {
+	t.Helper()
+	known := tabletest.Read(t, dir)
+	var group errgroup.Group
+	group.SetLimit(4)
+	for name, version := range known.Versions {
+		if version.Refused != "" || version.Files == 0 {
+			continue
+		}
+		group.Go(func() error {
+			layouts := readable(version)
+			want := wanted(version, layouts)
+			s := tableSpec(t, prefix+dir+"@"+name, layouts, "shuffle: true, batch_size: 7")
+			got, err := readTable(t, c, prefix[:1]+filepath.Base(dir)+name, s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
-			if err := group.Wait(); err != nil {
-				t.Error(err)
-			}
+			sameRows(t, name, got, want)
+			return nil
 		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -212,7 +239,7 @@ func TestTablesInOneSequence(t *testing.T) {
 	t.Parallel()
 	one := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
 	two := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
-	dir := copied(t, "spark-dv-with-columnmapping")
+	dir := copied(t, filepath.Join(deltaTables, "spark-dv-with-columnmapping"))
 	all := tabletest.Read(t, dir).Versions["v15"]
 	for filter, passes := range map[string]func(part, col1 int64) bool{
 		"":                        func(_, _ int64) bool { return true },
@@ -267,8 +294,8 @@ type lake struct {
 }
 
 // onDisk is a copy of a table in a folder.
-func onDisk(t *testing.T, name string) lake {
-	dir := copied(t, name)
+func onDisk(t *testing.T, table string) lake {
+	dir := copied(t, table)
 	return lake{
 		uri:    dir,
 		put:    func(name, content string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600)) },
@@ -277,9 +304,9 @@ func onDisk(t *testing.T, name string) lake {
 }
 
 // onS3 is a copy of a table in a bucket.
-func onS3(t *testing.T, m *storagetest.MinIO, bucket, name string) lake {
+func onS3(t *testing.T, m *storagetest.MinIO, bucket, table string) lake {
 	m.MakeBucket(t, bucket)
-	dir := copied(t, name)
+	dir := copied(t, table)
 	must(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			m.PutFile(t, bucket, path, filepath.Join(dir, path))
@@ -293,25 +320,31 @@ func onS3(t *testing.T, m *storagetest.MinIO, bucket, name string) lake {
 	}
 }
 
-// TestTablesOnS3 reads tables whose files have odd names, or deletion vectors, where only requests tell their ETags.
+// TestTablesOnS3 reads tables whose files have odd names, or deleted rows, where only requests tell their ETags.
 func TestTablesOnS3(t *testing.T) {
 	t.Parallel()
 	m := storagetest.StartMinIO(t)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), Env: m.Environ()}, 2)
-	for _, name := range []string{
-		"spark-dv-with-columnmapping", "partitioned", "spark-data-reader-escaped-chars",
-		"spark-data-reader-timestamp_ntz-name-mode",
+	for prefix, dirs := range map[string][]string{
+		"delta": {
+			deltaTables, "spark-dv-with-columnmapping", "partitioned", "spark-data-reader-escaped-chars",
+			"spark-data-reader-timestamp_ntz-name-mode",
+		},
+		"iceberg": {icebergTables, "spark-positions", "spark-upgraded", "spark-migrated"},
 	} {
-		known := tabletest.Read(t, filepath.Join(deltaTables, name))
-		newest := known.Versions[known.Newest]
-		bucket := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-		s := tableSpec(t, "delta+"+onS3(t, m, bucket, name).uri, readable(newest), "shuffle: true, batch_size: 3")
-		got, err := readTable(t, c, name, s)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+		for _, name := range dirs[1:] {
+			dir := filepath.Join(dirs[0], name)
+			known := tabletest.Read(t, dir)
+			newest := known.Versions[known.Newest]
+			bucket := prefix + "-" + strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+			uri := prefix + "+" + onS3(t, m, bucket, dir).uri
+			got, err := readTable(t, c, bucket, tableSpec(t, uri, readable(newest), "shuffle: true, batch_size: 3"))
+			if err != nil {
+				t.Errorf("%s: %v", uri, err)
+				continue
+			}
+			sameRows(t, uri, got, wanted(newest, readable(newest)))
 		}
-		sameRows(t, name, got, wanted(newest, readable(newest)))
 	}
 }
 
@@ -369,9 +402,9 @@ func TestTablesMoveOn(t *testing.T) {
 		func(l lake) string { return "delta+" + l.uri },
 	} {
 		id := fmt.Sprintf("moves-%d", i)
-		l := onDisk(t, ten)
+		l := onDisk(t, filepath.Join(deltaTables, ten))
 		if i == 4 {
-			l = onS3(t, m, id, ten)
+			l = onS3(t, m, id, filepath.Join(deltaTables, ten))
 		}
 		t.Run(spelled(l), func(t *testing.T) {
 			s := tableSpec(t, spelled(l), layouts, "shuffle: true, batch_size: 4")
@@ -428,7 +461,7 @@ func TestTablesVacuumedWithinAnEpoch(t *testing.T) {
 	m := storagetest.StartMinIO(t)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), Env: m.Environ()}, 1)
 	all := tabletest.Read(t, filepath.Join(deltaTables, ten)).Versions["v1"]
-	for name, l := range map[string]lake{"disk": onDisk(t, ten), "s3": onS3(t, m, "within", ten)} {
+	for name, l := range map[string]lake{"disk": onDisk(t, filepath.Join(deltaTables, ten)), "s3": onS3(t, m, "within", filepath.Join(deltaTables, ten))} {
 		t.Run(name, func(t *testing.T) {
 			s := tableSpec(t, "delta+"+l.uri, readable(all), "shuffle: true, batch_size: 1")
 			s.Epochs = 1000

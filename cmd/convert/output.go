@@ -79,6 +79,9 @@ func apart(o Options) error {
 	out = strings.TrimSuffix(out, "/")
 	for _, uri := range o.Inputs {
 		if t, ok := spec.ParseTable(uri); ok {
+			if t.InCatalog() {
+				continue
+			}
 			uri = t.Root
 		}
 		in, err := storage.Canonical(uri)

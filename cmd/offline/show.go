@@ -69,6 +69,7 @@ func Show() *cobra.Command {
   penstock show gs://bucket/table/
   penstock show hf://datasets/ORG/NAME --split train --subset en
   penstock show delta+s3://bucket/table@v12
+  penstock show iceberg+s3://bucket/table@release-1
   penstock show data/part-00000.parquet --output json
   penstock show raw/ --format '{name: csv, delimiter: ;}'`,
 		Args: cobra.ExactArgs(1),

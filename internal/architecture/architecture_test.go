@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 var only = map[string][]string{
 	"go.etcd.io/etcd/":            {"master/store"},
 	"github.com/minio/minio-go/":  {"internal/storage"},
-	"golang.org/x/oauth2":         {"internal/storage/gs"},
+	"golang.org/x/oauth2":         {"internal/storage/gs", "internal/tables/iceberg/rest"},
 	"github.com/Azure/":           {"internal/storage/az"},
 	"cloud.google.com/go/":        {"internal/storage/gs"},
 	"github.com/hashicorp/member": {"internal/fleet"},

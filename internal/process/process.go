@@ -94,7 +94,7 @@ func Start(cfg Config) (p *Process, err error) {
 // environment is what a child inherits.
 func environment(own []string) []string {
 	return slices.DeleteFunc(own, func(v string) bool {
-		for _, kept := range []string{"PENSTOCK_LOG_", "PENSTOCK_STORAGE_", "PENSTOCK_CACHE_"} {
+		for _, kept := range []string{"PENSTOCK_LOG_", "PENSTOCK_STORAGE_", "PENSTOCK_CATALOG_", "PENSTOCK_CACHE_"} {
 			if strings.HasPrefix(v, kept) {
 				return false
 			}

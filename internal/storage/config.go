@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/tables/iceberg/rest"
 )
 
 // DefaultProfile is the profile that "" names. It always exists.
@@ -25,15 +26,18 @@ type Config struct {
 	Profiles map[string]Profile
 	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of
 	// "default".
-	Keys    map[string]keys.Config
-	Retry   Retry
-	Listing Listing
+	Keys map[string]keys.Config
+	// Catalogs by name: they know where tables are. Names are as those of profiles.
+	Catalogs map[string]rest.Config
+	Retry    Retry
+	Listing  Listing
 }
 
 // configFile is a Config as it is written.
 type configFile struct {
 	Profiles map[string]writtenProfile `yaml:"profiles"`
 	Keys     map[string]keys.Config    `yaml:"keys"`
+	Catalogs map[string]rest.Config    `yaml:"catalogs"`
 	Retry    Retry                     `yaml:"retry"`
 	Listing  Listing                   `yaml:"listing"`
 }
@@ -88,11 +92,14 @@ func LoadConfig(path string, environ []string) (Config, error) {
 		return cfg, fmt.Errorf("storage configuration: %w", err)
 	}
 	cfg.Profiles = profiles
+	if cfg.Catalogs, err = catalogsFromEnv(cfg.Catalogs, environ); err != nil {
+		return cfg, fmt.Errorf("storage configuration: %w", err)
+	}
 	return cfg, nil
 }
 
 func (f configFile) config() (Config, error) {
-	cfg := Config{Keys: f.Keys, Retry: f.Retry, Listing: f.Listing}
+	cfg := Config{Keys: f.Keys, Catalogs: f.Catalogs, Retry: f.Retry, Listing: f.Listing}
 	for name, p := range f.Profiles {
 		if p.err != nil {
 			return cfg, fmt.Errorf("profile %s: type: %w", name, p.err)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// setField sets a field of a profile by its name in the environment, which is that of the configuration file in upper
-// case, and reports whether there is such a field. Lists are separated by commas. What type a profile is of is set
-// elsewhere.
-func setField(p Profile, name, value string) (known bool, err error) {
+// setField sets a field of what p points to, a profile or a catalogue, by its name in the environment, which is that of
+// the configuration file in upper case, and reports whether there is such a field. Lists are separated by commas. What
+// type a profile is of is set elsewhere.
+func setField(p any, name, value string) (known bool, err error) {
 	v := reflect.ValueOf(p).Elem()
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag.Get("yaml")

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/tables/iceberg/rest"
 )
 
 // Store is the Storage of a process.
@@ -19,6 +20,7 @@ type Store struct {
 	listing  Listing
 	profiles map[string]Profile    // by ProfileName; nil: empty, of whichever store is asked for
 	keys     map[string]*keys.Ring // by ProfileName
+	catalogs map[string]*rest.Catalog
 
 	mu     sync.Mutex
 	opened map[opening]object.Backend // those that were needed so far
@@ -68,6 +70,9 @@ func New(cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("keys of storage profile %s: %w", key, err)
 		}
 	}
+	if st.catalogs, err = openCatalogs(cfg.Catalogs); err != nil {
+		return nil, err
+	}
 	return st, nil
 }
 
@@ -91,6 +96,9 @@ func (s *Store) Close() {
 	}
 	for _, k := range s.keys {
 		k.Close()
+	}
+	for _, c := range s.catalogs {
+		c.Close()
 	}
 }
 

@@ -45,7 +45,7 @@ func tableOf(base, uri string) error {
 			return tableError("Hudi", "", root, ".hoodie/")
 		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") &&
 			strings.ContainsAny(next[:1], "v0123456789"):
-			return tableError("Iceberg", "", root, "metadata/"+next)
+			return tableError("Iceberg", "iceberg", root, "metadata/"+next)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -28,7 +29,7 @@ func columns(s *table.Snapshot) (spec.Schema, error) {
 // Place says of sources where files of the table have them: by id, or by another name.
 func (t *Table) Place(sources []*pb.Source) {
 	for _, s := range sources {
-		at := place{id: 0}
+		at := place{paths: [][]string{nil}}
 		fields := t.Schema.Fields()
 		for _, name := range s.GetPath() {
 			i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == name })
@@ -39,7 +40,10 @@ func (t *Table) Place(sources []*pb.Source) {
 			fields = children(fields[i].Type)
 		}
 		if s.Id, s.Widened = at.id, at.widened; at.renamed {
-			s.Stored = at.path
+			s.Stored = at.paths[0]
+		}
+		for _, path := range at.paths[1:] {
+			s.Otherwise = append(s.Otherwise, &pb.Path{Names: path})
 		}
 	}
 }
@@ -47,17 +51,32 @@ func (t *Table) Place(sources []*pb.Source) {
 // place is where a field is in files.
 type place struct {
 	id      int32
-	path    []string
+	paths   [][]string // by which files may have it, the likeliest first
 	renamed bool
 	widened bool
 }
+
+// maxPaths bounds the paths of a field that has several names on several levels.
+const maxPaths = 16
 
 func (p *place) enter(f arrow.Field) {
 	stored, ok := f.Metadata.GetValue(table.StoredName)
 	if !ok {
 		stored = f.Name
 	}
-	p.path = append(p.path, stored)
+	names := []string{stored}
+	if others, ok := f.Metadata.GetValue(table.OtherNames); ok {
+		names = append(names, strings.FieldsFunc(others, func(r rune) bool { return r == 0 })...)
+	}
+	var longer [][]string
+	for _, name := range names {
+		for _, path := range p.paths {
+			if len(longer) < maxPaths {
+				longer = append(longer, append(slices.Clone(path), name))
+			}
+		}
+	}
+	p.paths = longer
 	p.renamed = p.renamed || stored != f.Name
 	p.widened = p.widened || f.Metadata.FindKey(table.Widened) >= 0
 	p.id = 0

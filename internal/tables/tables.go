@@ -21,12 +21,13 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/tables/delta"
+	"github.com/penstock-ml/penstock/internal/tables/iceberg"
 	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
 // kinds are those that there are.
 func kinds() []table.Kind {
-	return []table.Kind{delta.Kind()}
+	return []table.Kind{delta.Kind(), iceberg.Kind()}
 }
 
 // Listing is what a dataset's URIs name.
@@ -92,8 +93,11 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 		return nil, fmt.Errorf("tables of %s cannot be read: write its rows to a table of Delta Lake, or to Parquet "+
 			"files of their own folder", named.Prefix)
 	}
-	root, err := storage.Canonical(named.Root)
+	root, err := rootOf(ctx, st, profile, named)
 	if err != nil {
+		return nil, err
+	}
+	if root, err = storage.Canonical(root); err != nil {
 		return nil, err
 	}
 	if storage.Fixed(root) != root {
@@ -105,6 +109,11 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	if err != nil {
 		return nil, err
 	}
+	if named.Asked != "" && snapshot.Version != named.Version {
+		return nil, fmt.Errorf("behind the \"=\" stands %s, which names the version %s: name that by it, or without a "+
+			"\"=\" in the name", named.Version, snapshot.Version)
+	}
+	root = cmp.Or(snapshot.Root, root)
 	if len(snapshot.Files) == 0 {
 		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
 	}

@@ -52,13 +52,23 @@ func StoredPath(s *pb.Source) []string {
 	return s.GetPath()
 }
 
+// StoredPaths are all paths at which files without ids may have it, of which the first that a file has counts.
+func StoredPaths(s *pb.Source) [][]string {
+	all := [][]string{StoredPath(s)}
+	for _, other := range s.GetOtherwise() {
+		all = append(all, other.GetNames())
+	}
+	return all
+}
+
 // here is a source by the path of its column in this file, which tables may call otherwise. Where both have ids these
 // alone count: false is for a column that the file does not have.
 func (c *Columns) here(s *pb.Source) (*pb.Source, bool, error) {
-	if s.GetId() == 0 && len(s.GetStored()) == 0 {
+	if s.GetId() == 0 && len(s.GetStored()) == 0 && len(s.GetOtherwise()) == 0 {
 		return s, true, nil
 	}
-	path := StoredPath(s)
+	paths := StoredPaths(s)
+	path := paths[0]
 	if s.GetId() != 0 && c.byID != nil {
 		i, ok := c.byID[identityOf(s.GetId(), s.GetField())]
 		switch {
@@ -68,12 +78,20 @@ func (c *Columns) here(s *pb.Source) (*pb.Source, bool, error) {
 			return nil, false, fmt.Errorf("several columns have its id, %d: the file is damaged", s.GetId())
 		}
 		path = c.Schema.Columns[i].Path
+	} else if at := slices.IndexFunc(paths, func(p []string) bool { return c.has(p, s.GetField()) }); at > 0 {
+		path = paths[at]
 	}
 	here := &pb.Source{
 		Path: path, Key: s.Key, Type: s.GetType(), Meaning: s.GetMeaning(), Field: s.GetField(),
 		Widened: s.GetWidened(),
 	}
 	return here, true, nil
+}
+
+// has reports whether the file has a column at a path, or nulls in its place.
+func (c *Columns) has(path, field []string) bool {
+	_, ok := c.Column(spec.ColumnName(path, field))
+	return ok || c.Nulls(path)
 }
 
 // ColumnOf returns the index in Schema.Columns of the column that a source is in this file, unless that is nothing but

@@ -45,7 +45,9 @@ func (w *want) leaves(b *columnBuilder, groups int) (slots []int32, kept int) {
 	}
 	names, ids := make(map[string]bool, len(w.sources)), map[int32]bool{}
 	for _, s := range w.sources {
-		names[spec.ColumnName(format.StoredPath(s), s.GetField())] = true
+		for _, path := range format.StoredPaths(s) {
+			names[spec.ColumnName(path, s.GetField())] = true
+		}
 		ids[s.GetId()] = s.GetId() != 0
 	}
 	for i := range b.columns {

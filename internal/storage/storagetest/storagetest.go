@@ -245,8 +245,10 @@ func testListTables(t *testing.T, fx Fixture) {
 			t.Errorf("%s: %d files, %v", uri, len(files), err)
 		}
 		do := "one by one"
-		if strings.HasPrefix(want, "Delta") {
-			do = "name it as delta+" + fx.Base
+		for kind, prefix := range map[string]string{"Delta": "delta+", "Iceberg": "iceberg+"} {
+			if strings.HasPrefix(want, kind) {
+				do = "name it as " + prefix + fx.Base
+			}
 		}
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(fx.unpinned(err.Error()), do)) {

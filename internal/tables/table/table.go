@@ -42,8 +42,10 @@ type Table struct {
 type Snapshot struct {
 	// Version names it, so that Open finds the same one again: "v12".
 	Version string
+	// Root is the URI of the folder that all files lie below, without a "/" at its end; "": the Table's.
+	Root string
 	// Schema has the table's columns, by the types that their values have when the table is read. The metadata of a
-	// field, on any level, may have StoredName and FieldID.
+	// field, on any level, may have StoredName, OtherNames and FieldID.
 	Schema *arrow.Schema
 	// Partitions names columns that files have no values of: each has a constant of that name in each file.
 	Partitions []string
@@ -56,6 +58,8 @@ type Snapshot struct {
 const (
 	// StoredName is the field's name in files, if that is another one.
 	StoredName = "stored_name"
+	// OtherNames are further names of it in files, each with a NUL behind it: the first that a file has counts.
+	OtherNames = "other_names"
 	// FieldID is the id that files give the field (Parquet's field_id). A file whose fields have ids is read by these.
 	FieldID = "field_id"
 	// Widened is there if files may have the field, or what it lists, as a narrower type: whole numbers where it has

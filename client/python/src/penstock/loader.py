@@ -50,7 +50,7 @@ class DataLoader:
 
     Args: What to read
         uri: prefixes, globs or files: local paths, or URIs of a store, such as s3://, gs://, az://, https:// or hf://;
-            one or several. Or one table: delta+s3://bucket/table@v12.
+            one or several. Or one table: delta+s3://bucket/table@v12, iceberg+s3://bucket/table@tag.
         split: of a folder, the files of a split, such as "train", or "all", as load_dataset of Hugging Face's datasets
             has them. By default all files are read; a dataset of the hub with several splits is an error.
         subset: the subset of the split, where the folder has several. By default the one that its README.md says.
