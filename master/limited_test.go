@@ -48,3 +48,40 @@ func TestAFileThatChangesIsNoLink(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// lying is a catalogue that has its table in a place.
+type lying struct {
+	storage.Storage
+	at string
+}
+
+func (l lying) MetadataOf(context.Context, string, string) (string, error) { return l.at, nil }
+
+// Where a catalogue says that a table lies, a namespace may read, or it does not read the table.
+func TestATableOfACatalogueLiesWhereItMayBeRead(t *testing.T) {
+	disk, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	spec := &pb.Spec{Dataset: &pb.Dataset{Uri: []string{"iceberg+rest://lake/db.t"}}}
+	for at, want := range map[string]codes.Code{
+		"s3://lake/ours/t/metadata/1.metadata.json":         codes.OK,
+		"s3://lake/theirs/t/metadata/1.metadata.json":       codes.PermissionDenied,
+		"s3://lake/ours/../theirs/metadata/1.metadata.json": codes.PermissionDenied,
+		"s3://lake/ours*/metadata/1.metadata.json":          codes.PermissionDenied,
+	} {
+		limits := access.Limits{Datasets: []string{"s3://lake/ours/"}}
+		if err := mayRead(limits, spec); err != nil {
+			t.Error(err)
+		}
+		_, err := limited{lying{disk, at}, limits}.MetadataOf(t.Context(), "", "rest://lake/db.t")
+		if status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", at, err, want)
+		}
+	}
+	spec.Dataset.Storage = "theirs"
+	if err := mayRead(access.Limits{}, spec); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another profile: %v", err)
+	}
+}

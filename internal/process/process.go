@@ -95,7 +95,7 @@ func Start(cfg Config) (p *Process, err error) {
 func environment(own []string) []string {
 	return slices.DeleteFunc(own, func(v string) bool {
 		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") &&
-			!strings.HasPrefix(v, "PENSTOCK_STORAGE_")
+			!strings.HasPrefix(v, "PENSTOCK_STORAGE_") && !strings.HasPrefix(v, "PENSTOCK_CATALOG_")
 	})
 }
 

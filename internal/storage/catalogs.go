@@ -52,6 +52,9 @@ func catalogsFromEnv(given map[string]rest.Config, environ []string) (map[string
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
+	if len(all) == 0 {
+		return nil, nil
+	}
 	return all, nil
 }
 
@@ -86,15 +89,15 @@ func (s *Store) MetadataOf(ctx context.Context, profile, uri string) (string, er
 		return "", fmt.Errorf("the tables of catalogue %s are read with storage profile %s, and not with %s: name that "+
 			"one in dataset.storage", name, ProfileName(c.Storage()), ProfileName(profile))
 	}
-	var found rest.Loaded
-	err := retrying{cfg: s.retry}.retry(ctx, s.retry.AttemptTimeout, func(ctx context.Context, _ func(bool)) (err error) {
-		found, err = c.Load(ctx, strings.TrimRight(table, "/"))
+	var at string
+	load := func(ctx context.Context, _ func(bool)) (err error) {
+		at, err = c.MetadataOf(ctx, strings.TrimRight(table, "/"))
 		return err
-	})
-	if err != nil {
+	}
+	if err := (retrying{cfg: s.retry}).retry(ctx, s.retry.AttemptTimeout, load); err != nil {
 		return "", fmt.Errorf("catalogue %s: %w", name, err)
 	}
-	return found.MetadataURI, nil
+	return at, nil
 }
 
 func known(catalogs map[string]*rest.Catalog) string {

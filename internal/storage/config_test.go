@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
+	"github.com/penstock-ml/penstock/internal/tables/iceberg/rest"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -28,6 +29,8 @@ profiles:
   near: {<<: *open, ca_file: /etc/near.pem}
   typed: {type: s3, region: eu-west-2}
   empty:
+catalogs:
+  my-lake: {uri: https://catalog/iceberg, warehouse: prod, storage: lab}
 retry: {attempts: 3, delay: 50ms}
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -42,6 +45,8 @@ retry: {attempts: 3, delay: 50ms}
 		"PENSTOCK_STORAGE_LAB_REQUEST_PAYER=requester",
 		"PENSTOCK_STORAGE_OPEN_REGION=",
 		"PENSTOCK_STORAGE_CONFIG=/etc/storage.yaml",
+		"PENSTOCK_CATALOG_MY_LAKE_TOKEN_ENV=LAKE_TOKEN",
+		"PENSTOCK_CATALOG_OTHER_URI=https://other",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +65,10 @@ retry: {attempts: 3, delay: 50ms}
 			"empty":     nil,
 			"new":       &s3.Profile{},
 			"lab":       &s3.Profile{CAFile: "/etc/ca.pem", RequestPayer: "requester"},
+		},
+		Catalogs: map[string]rest.Config{
+			"my_lake": {URI: "https://catalog/iceberg", Warehouse: "prod", Storage: "lab", TokenEnv: "LAKE_TOKEN"},
+			"other":   {URI: "https://other"},
 		},
 		Retry: storage.Retry{Attempts: 3, Delay: 50 * time.Millisecond},
 	}
@@ -94,6 +103,9 @@ func TestConfigMistakes(t *testing.T) {
 		"type of number": {"profiles: {a: {type: 3}}", "", "profile a: type: unknown type; use s3"},
 		"no profile":     {"profiles: {a: {type: file}}", "", "profile a: type: unknown type; use s3"},
 		"variable type":  {"", "PENSTOCK_STORAGE_A_TYPE=s3cr3t", "PENSTOCK_STORAGE_A_TYPE: unknown type; use s3"},
+		"catalogue":      {"catalogs: {a: {uri: 'https://me:s3cr3t@host'}}", "", "catalog a: uri is not a URL"},
+		"catalogues":     {"catalogs: {a-b: {}, A_B: {}}", "", "catalogs: several"},
+		"its field":      {"catalogs: {a: {token: s3cr3t}}", "", "token"},
 		"retry":          {"retry: {attempts: -1}", "", "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (l *loader) inFolder(ctx context.Context) (located, error) {
 	if dir, name := path.Split(uri); isMetadata(name) {
 		root, ok := strings.CutSuffix(dir, metadataDir)
 		if !ok {
-			return located{}, fmt.Errorf("the metadata file lies in %s, which is no metadata/ of a table", dir)
+			return located{}, fmt.Errorf("it lies in %s, and not in metadata/ of the table's folder", dir)
 		}
 		return located{uri, root}, nil
 	}

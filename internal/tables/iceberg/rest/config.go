@@ -95,7 +95,8 @@ func secretOf(env, file, envField, fileField string) (string, error) {
 	}
 	text = strings.TrimSpace(text)
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' }) {
-		return "", object.Ours(errors.New("what the catalogue's " + envField + " names is empty, or no single word: set it"))
+		return "", object.Ours(errors.New("what the catalogue's " + envField + " names is empty, or no single word: " +
+			"set it"))
 	}
 	return text, nil
 }

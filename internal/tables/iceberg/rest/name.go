@@ -14,13 +14,15 @@ const defaultSeparator = "\x1f"
 // name is a table's: the levels of its namespace, and its own.
 type name []string
 
-var errName = errors.New("write namespace.table, and in a level %2E for a dot, %40 for an @ and %2F for a /")
+var errName = errors.New("write namespace.table, and in a level %2E for a dot, %40 for an @, %2F for a / and %25 for " +
+	"a %")
 
 func parseName(text string) (name, error) {
 	var n name
 	for level := range strings.SplitSeq(text, ".") {
 		plain, err := url.PathUnescape(level)
-		if err != nil || plain == "" || isStep(plain) || strings.ContainsFunc(plain, isControl) {
+		if err != nil || plain == "" || isStep(plain) || strings.Contains(level, "/") ||
+			strings.ContainsFunc(plain, isControl) {
 			return nil, fmt.Errorf("%.200q is no name of a table in a catalogue: %w", text, errName)
 		}
 		n = append(n, plain)

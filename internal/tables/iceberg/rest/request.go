@@ -74,8 +74,8 @@ func (c *Catalog) decode(host string, body io.Reader, into any) error {
 	case err == nil:
 		return nil
 	case limited.N <= 0:
-		return fmt.Errorf("the catalogue at %s answers with more than %d bytes; expire snapshots of the table, or name "+
-			"its metadata file by its URI", host, c.most)
+		return fmt.Errorf("the catalogue at %s answers with more than %d bytes; expire snapshots of the table, or "+
+			"name its metadata file by its URI", host, c.most)
 	case errors.As(err, &syntax) || errors.As(err, &typed):
 		return fmt.Errorf("the catalogue at %s answers with what is no JSON of a REST catalogue; check its uri", host)
 	}
@@ -115,7 +115,8 @@ func refusal(host, what string, resp *http.Response) error {
 			Type string `json:"type"`
 		} `json:"error"`
 	}
-	if json.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&answer) == nil && isType.MatchString(answer.Error.Type) {
+	err := json.NewDecoder(io.LimitReader(resp.Body, maxRefusal)).Decode(&answer)
+	if err == nil && isType.MatchString(answer.Error.Type) {
 		e.typ = answer.Error.Type
 	}
 	switch status := e.status; {

@@ -59,29 +59,22 @@ func (c *Catalog) Storage() string { return c.cfg.Storage }
 // Close closes idle connections.
 func (c *Catalog) Close() { c.close() }
 
-// Loaded is where a catalogue has a table.
-type Loaded struct {
-	// MetadataURI is that of its newest metadata file, as stores' URIs are spelled here.
-	MetadataURI string
-	// UUID is the table's own: one that is made again under the same name has another.
-	UUID string
-}
-
-// Load finds a table by its name, such as "namespace.table". Dots divide levels; a dot in one is written %2E.
-func (c *Catalog) Load(ctx context.Context, table string) (Loaded, error) {
+// MetadataOf returns the URI of the newest metadata file of a table, as stores' URIs are spelled here. Dots divide the
+// table's name into levels, such as "namespace.table"; a dot in one is written %2E.
+func (c *Catalog) MetadataOf(ctx context.Context, table string) (string, error) {
 	name, err := parseName(table)
 	if err != nil {
-		return Loaded{}, err
+		return "", err
 	}
 	at, err := c.configured(ctx)
 	if err != nil {
-		return Loaded{}, err
+		return "", err
 	}
 	var answer tableAnswer
 	if err := c.get(ctx, at.table(name), "table "+table, &answer); err != nil {
-		return Loaded{}, err
+		return "", err
 	}
-	return answer.loaded()
+	return answer.uri()
 }
 
 // place is what a catalogue's configuration says of its paths.
@@ -144,24 +137,20 @@ func (a configAnswer) place() (place, error) {
 
 // tableAnswer is what is read of a LoadTableResult.
 type tableAnswer struct {
-	MetadataLocation string `json:"metadata-location"`
-	Metadata         struct {
-		UUID string `json:"table-uuid"`
-	} `json:"metadata"`
-	Config map[string]string `json:"config"`
+	MetadataLocation string            `json:"metadata-location"`
+	Config           map[string]string `json:"config"`
 }
 
-func (a tableAnswer) loaded() (Loaded, error) {
+func (a tableAnswer) uri() (string, error) {
 	switch {
 	case a.Config["scan-planning-mode"] == "server":
-		return Loaded{}, errors.New("the catalogue plans scans of this table itself (scan-planning-mode: server), which " +
+		return "", errors.New("the catalogue plans scans of this table itself (scan-planning-mode: server), which " +
 			"is not asked for: have it allow clients to plan")
 	case a.MetadataLocation == "":
-		return Loaded{}, errors.New("the catalogue names no metadata file (metadata-location): the table is staged and " +
+		return "", errors.New("the catalogue names no metadata file (metadata-location): the table is staged and " +
 			"not committed, or the catalogue keeps its metadata to itself; write its rows to a table of files")
 	}
-	uri, err := storeURI(a.MetadataLocation)
-	return Loaded{MetadataURI: uri, UUID: a.Metadata.UUID}, err
+	return storeURI(a.MetadataLocation)
 }
 
 // storeURI writes a location of a catalogue as URIs of stores are written here.

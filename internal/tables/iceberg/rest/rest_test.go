@@ -68,8 +68,8 @@ func TestPaths(t *testing.T) {
 		`{"overrides": {"namespace-separator": "%2E"}}`:                           "/v1/namespaces/a.b%2Fc/tables/t.1",
 	} {
 		s := serve(t, config, loaded, nil)
-		found, err := open(t, Config{URI: s.URL + "/", Warehouse: "w h"}).Load(t.Context(), "a.b%2Fc.t%2E1")
-		if err != nil || found != (Loaded{where, "u"}) {
+		found, err := open(t, Config{URI: s.URL + "/", Warehouse: "w h"}).MetadataOf(t.Context(), "a.b%2Fc.t%2E1")
+		if err != nil || found != where {
 			t.Errorf("%s: got %v, %v", config, found, err)
 		}
 		if want := []string{"/v1/config?warehouse=w+h", want}; !slices.Equal(s.asked, want) {
@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 			t.Setenv("CATALOG_TOKEN", hidden)
 			catalog := open(t, Config{URI: s.URL, TokenEnv: "CATALOG_TOKEN"})
 			catalog.most = 1000
-			_, err := catalog.Load(t.Context(), "db.t")
+			_, err := catalog.MetadataOf(t.Context(), "db.t")
 			if err == nil || !strings.Contains(err.Error(), c.want) || object.IsTransient(err) != c.transient ||
 				c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v (transient: %v), want %q", err, object.IsTransient(err), c.want)
@@ -146,7 +146,7 @@ func TestBusyForHowLong(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	})
-	_, err := open(t, Config{URI: s.URL}).Load(t.Context(), "db.t")
+	_, err := open(t, Config{URI: s.URL}).MetadataOf(t.Context(), "db.t")
 	if object.After(err) != 7*time.Second {
 		t.Errorf("got %v of %v", object.After(err), err)
 	}
@@ -156,7 +156,7 @@ func TestUnreachable(t *testing.T) {
 	s := serve(t, "", "", nil)
 	c := open(t, Config{URI: s.URL})
 	s.Close()
-	if _, err := c.Load(t.Context(), "db.t"); !object.IsTransient(err) || !object.IsOurs(err) {
+	if _, err := c.MetadataOf(t.Context(), "db.t"); !object.IsTransient(err) || !object.IsOurs(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -190,7 +190,7 @@ func TestTokens(t *testing.T) {
 	c := open(t, Config{URI: s.URL, ClientID: "me", ClientSecretFile: secret})
 	for _, step := range []struct{ good, fetched int64 }{{1, 1}, {1, 1}, {2, 2}, {9, 3}} {
 		good.Store(step.good)
-		_, err := c.Load(t.Context(), "db.t")
+		_, err := c.MetadataOf(t.Context(), "db.t")
 		if (err != nil) != (step.good == 9) || fetched.Load() != step.fetched {
 			t.Errorf("token %d is good: %d were fetched, want %d: %v", step.good, fetched.Load(), step.fetched, err)
 		}
@@ -217,7 +217,7 @@ func TestTokenRefused(t *testing.T) {
 		})
 		t.Setenv("SECRET", hidden)
 		_, err := open(t, Config{URI: "http://localhost:1", OAuth2URI: s.URL, ClientID: "me", ClientSecretEnv: "SECRET"}).
-			Load(t.Context(), "db.t")
+			MetadataOf(t.Context(), "db.t")
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), hidden) ||
 			object.IsTransient(err) != c.transient || !object.IsTransient(err) && !object.IsOurs(err) {
 			t.Errorf("%d: got %v, want %q", c.status, err, c.want)
@@ -274,7 +274,7 @@ func TestNames(t *testing.T) {
 			t.Fatalf("got %v, %v, want the path %q", at, err, want)
 		}
 	})
-	for _, bad := range []string{"", "t", ".t", "a.", "a..t", "%2E%2E.t", "a.%", "a.%00", "a.%1F"} {
+	for _, bad := range []string{"", "t", ".t", "a.", "a..t", "a.b/t", "%2E%2E.t", "a.%", "a.%00", "a.%1F"} {
 		if n, err := parseName(bad); err == nil {
 			t.Errorf("%q is the name %q", bad, n)
 		}
@@ -311,8 +311,8 @@ func FuzzAnswers(f *testing.F) {
 		}
 		var l tableAnswer
 		if c.decode("host", strings.NewReader(string(table)), &l) == nil {
-			if found, err := l.loaded(); err == nil && !strings.Contains(found.MetadataURI, ":") {
-				t.Errorf("%q leads to %q", table, found.MetadataURI)
+			if uri, err := l.uri(); err == nil && !strings.Contains(uri, ":") {
+				t.Errorf("%q leads to %q", table, uri)
 			}
 		}
 	})

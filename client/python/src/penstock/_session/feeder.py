@@ -33,7 +33,8 @@ from penstock import _binary, _child, _signals, errors
 LANGUAGE = 6  # of the process and this package
 START_TIMEOUT = 60.0  # seconds until the process is ready
 END_TIMEOUT = 5.0  # seconds until one that has closed its sockets has ended
-KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other settings in the environment are of another fleet
+# The other settings in the environment are of another fleet.
+KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_", "PENSTOCK_CATALOG_")
 _MOST_SEGMENTS = 253  # that come with one message: as many files as Linux takes
 _PREFIX = 4  # bytes that say how long a message is
 _ROOM = 1 << 16  # bytes for what comes: most messages
