@@ -18,15 +18,14 @@ type wanted map[string]wanted
 // records decodes a file of Avro, into one value after another. Fields that are not wanted are skipped; those that the
 // file must have are required.
 func records[T any](content []byte, fields wanted, required []string, each func(*T) error) error {
-	var of *ocf.Reader
-	r, err := ocf.NewReader(bytes.NewReader(content), ocf.WithReaderSchemaFunc(func(r *ocf.Reader) (*avro.Schema, error) {
-		of = r
+	narrow := func(r *ocf.Reader) (*avro.Schema, error) {
 		return narrowed(r.Metadata()["avro.schema"], fields, required)
-	}))
+	}
+	r, err := ocf.NewReader(bytes.NewReader(content), ocf.WithReaderSchemaFunc(narrow))
 	if err != nil {
 		return damaged(err)
 	}
-	defer func() { _ = of.Close() }()
+	defer func() { _ = r.Close() }()
 	for {
 		var v T
 		if err := r.Decode(&v); errors.Is(err, io.EOF) {

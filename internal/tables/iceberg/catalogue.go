@@ -39,12 +39,13 @@ func (l *loader) inFolder(ctx context.Context) (located, error) {
 	if dir, name := path.Split(uri); isMetadata(name) {
 		root, ok := strings.CutSuffix(dir, metadataDir)
 		if !ok {
-			return located{}, fmt.Errorf("the metadata file lies in %s, and not in metadata/ of the table's folder", dir)
+			return located{}, fmt.Errorf("it lies in %s, and not in metadata/ of the table's folder", dir)
 		}
 		return located{uri, root}, nil
 	}
 	dir := uri + metadataDir
-	found, err := l.find(ctx, dir, "metadata.json", func(name string) bool { return isMetadata(name) || name == hintName })
+	ours := func(name string) bool { return isMetadata(name) || name == hintName }
+	found, err := l.find(ctx, dir, "metadata.json", ours)
 	switch {
 	case errors.Is(err, object.ErrNoFolders):
 		return located{}, errors.New("web servers do not list folders: name the newest metadata file, " +
@@ -84,7 +85,7 @@ func (l *loader) hint(ctx context.Context, dir string, found []*pb.File) (string
 	if i < 0 {
 		return "", nil
 	}
-	content, err := l.content(ctx, found[i])
+	content, err := l.content(ctx, found[i], 1)
 	return strings.TrimSpace(string(content)), err
 }
 

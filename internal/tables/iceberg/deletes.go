@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -44,40 +45,29 @@ type exclusions map[*dataFile][]*pb.Excluded
 
 // excluded finds them.
 func (r *reader) excluded(f *files) (exclusions, error) {
-	x, out := newIndex(f.data, r.root), exclusions{}
 	if len(f.deletes) == 0 {
-		return out, nil
+		return nil, nil
 	}
-	vectors := map[*dataFile]bool{}
-	for _, d := range f.deletes { // first these: where there is one, positions do not count
-		if !d.isVector() {
-			continue
-		}
-		of, e, err := x.vector(d)
-		switch {
-		case err != nil:
-			return nil, damaged(fmt.Errorf("the deletion vector in %s: %w", d.Path, err))
-		case of == nil:
-			continue
-		case vectors[of]:
-			return nil, damaged(fmt.Errorf("%s has several deletion vectors", of.Path))
-		}
-		out[of], vectors[of] = []*pb.Excluded{e}, true
+	x := newIndex(f.data, r.root)
+	out, err := x.vectors(f.deletes)
+	if err != nil {
+		return nil, err
 	}
+	hasVector := maps.Clone(out) // where there is one, positions do not count
 	for _, d := range f.deletes {
-		if d.Content == equality {
+		switch {
+		case d.isVector():
+			continue
+		case d.Content == equality:
 			if of := x.equality(d); of != nil {
-				return nil, fmt.Errorf("%s has rows that are deleted by equality, as %s says, which is not read: have the "+
-					"table's files rewritten without them (in Spark CALL system.rewrite_data_files with "+
+				return nil, fmt.Errorf("%s has rows that are deleted by equality, as %s says, which is not read: have "+
+					"the table's files rewritten without them (in Spark CALL system.rewrite_data_files with "+
 					"'delete-file-threshold' 1)", of.Path, d.Path)
 			}
 			continue
 		}
-		if d.isVector() {
-			continue
-		}
 		for _, of := range x.positions(d) {
-			if vectors[of] || of.sequence > d.sequence {
+			if hasVector[of] != nil || of.sequence > d.sequence {
 				continue
 			}
 			out[of] = append(out[of], &pb.Excluded{
@@ -86,6 +76,27 @@ func (r *reader) excluded(f *files) (exclusions, error) {
 			if err := r.keep(fileBytes); err != nil {
 				return nil, err
 			}
+		}
+	}
+	return out, nil
+}
+
+// vectors are the deletion vectors of files.
+func (x *index) vectors(deletes []*dataFile) (exclusions, error) {
+	out := exclusions{}
+	for _, d := range deletes {
+		if !d.isVector() {
+			continue
+		}
+		of, e, err := x.vector(d)
+		switch {
+		case err != nil:
+			return nil, damaged(fmt.Errorf("the deletion vector in %s: %w", d.Path, err))
+		case of == nil:
+		case out[of] != nil:
+			return nil, damaged(fmt.Errorf("%s has several deletion vectors", of.Path))
+		default:
+			out[of] = []*pb.Excluded{e}
 		}
 	}
 	return out, nil

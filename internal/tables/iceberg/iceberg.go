@@ -4,8 +4,8 @@
 // (version.go); its manifests list data files and files of deleted rows (manifest.go), which are put together
 // (deletes.go) and become a Snapshot (snapshot.go).
 //
-// The names of things are those of Iceberg's specification (iceberg.apache.org/spec). Everything is read through package
-// storage, nothing is kept between calls, and a table may be opened by many goroutines at once.
+// The names of things are those of Iceberg's specification (iceberg.apache.org/spec). Everything is read through
+// package storage, nothing is kept between calls, and a table may be opened by many goroutines at once.
 package iceberg
 
 import (

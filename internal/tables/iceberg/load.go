@@ -28,6 +28,7 @@ type loader struct {
 	table *table.Table
 
 	mu   sync.Mutex
+	room int64 // that files being read have; it is used again
 	owed int64 // memory that is kept and not asked for yet
 }
 
@@ -51,6 +52,16 @@ func (l *loader) keep(n int64) error {
 	return l.take(n)
 }
 
+// use makes room for files that are read at once, of so many bytes each, and for what is decompressed of them.
+func (l *loader) use(size int64, atOnce int64) error {
+	size *= 2 * atOnce
+	l.mu.Lock()
+	more := max(0, size-max(l.room, grain))
+	l.room = max(l.room, size)
+	l.mu.Unlock()
+	return l.take(more)
+}
+
 // find lists files of the table's own below a folder, or one by its URI, by their names.
 func (l *loader) find(ctx context.Context, uri, ends string, has func(name string) bool) ([]*pb.File, error) {
 	from, ok := l.table.Storage.(storage.Finder)
@@ -65,8 +76,8 @@ func (l *loader) find(ctx context.Context, uri, ends string, has func(name strin
 	return found, err
 }
 
-// read reads a file that metadata names.
-func (l *loader) read(ctx context.Context, uri string) ([]byte, error) {
+// read reads a file that metadata names, with others of about its size at once.
+func (l *loader) read(ctx context.Context, uri string, atOnce int64) ([]byte, error) {
 	found, err := l.find(ctx, uri, "this", func(string) bool { return false })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -77,12 +88,15 @@ func (l *loader) read(ctx context.Context, uri string) ([]byte, error) {
 	case len(found) != 1 || found[0].GetUri() != uri:
 		return nil, fmt.Errorf("the table names %s, which is no file", uri)
 	}
-	return l.content(ctx, found[0])
+	return l.content(ctx, found[0], atOnce)
 }
 
-func (l *loader) content(ctx context.Context, f *pb.File) ([]byte, error) {
+func (l *loader) content(ctx context.Context, f *pb.File, atOnce int64) ([]byte, error) {
 	if f.GetSize() > maxFile {
 		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", f.GetUri(), f.GetSize(), maxFile)
+	}
+	if err := l.use(f.GetSize(), atOnce); err != nil {
+		return nil, err
 	}
 	content := make([]byte, f.GetSize())
 	return content, l.table.Storage.ReadAt(ctx, l.table.Profile, f, content, 0)
@@ -90,7 +104,7 @@ func (l *loader) content(ctx context.Context, f *pb.File) ([]byte, error) {
 
 // metadata reads a metadata file.
 func (l *loader) metadata(ctx context.Context, uri string) (*metadata, error) {
-	content, err := l.read(ctx, uri)
+	content, err := l.read(ctx, uri, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func (r *reader) manifests(ctx context.Context, s *snapshot) ([]manifestFile, er
 		}
 		return all, nil
 	}
-	uri, content, err := r.named(ctx, s.List)
+	uri, content, err := r.named(ctx, s.List, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -184,17 +184,17 @@ func parseList(content []byte, keep func(bytes int64) error) (all []manifestFile
 }
 
 // named reads a file by its path in the metadata.
-func (r *reader) named(ctx context.Context, path string) (uri string, content []byte, err error) {
+func (r *reader) named(ctx context.Context, path string, atOnce int64) (uri string, content []byte, err error) {
 	if uri, err = r.root.resolve(path); err != nil {
 		return "", nil, err
 	}
-	content, err = r.read(ctx, uri)
+	content, err = r.read(ctx, uri, atOnce)
 	return uri, content, err
 }
 
 // manifest reads a manifest's live files.
 func (r *reader) manifest(ctx context.Context, of *manifestFile) ([]*dataFile, error) {
-	uri, content, err := r.named(ctx, of.Path)
+	uri, content, err := r.named(ctx, of.Path, atOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (m *manifest) parse(content []byte) error {
 			id = 0
 		}
 	}
-	if m.spec, err = m.reader.metadata.spec(id); err != nil {
+	if m.spec, err = m.metadata.spec(id); err != nil {
 		return err
 	}
 	if m.fields, err = partitionColumns(header["avro.schema"]); err != nil {

@@ -40,7 +40,8 @@ func (r root) resolve(path string) (string, error) {
 	}
 	levels := strings.FieldsFunc(below, func(r rune) bool { return r == '/' || r == '\\' })
 	dots := func(level string) bool { return level == "." || level == ".." }
-	if slices.ContainsFunc(levels, dots) || below == "" || strings.HasSuffix(below, "/") || strings.ContainsRune(below, 0) {
+	isFile := below != "" && !strings.HasSuffix(below, "/") && !strings.ContainsRune(below, 0)
+	if !isFile || slices.ContainsFunc(levels, dots) {
 		return "", fmt.Errorf("the path %.200q is none of a file below the table's folder", path)
 	}
 	return r.uri + "/" + strings.TrimLeft(below, "/"), nil

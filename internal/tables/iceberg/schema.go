@@ -98,7 +98,7 @@ func (w *walk) field(f fieldJSON) (read, error) {
 		return read{}, fmt.Errorf("column %s: %w", w.name(f.Name), err)
 	}
 	if len(f.Default) > 0 && string(f.Default) != "null" {
-		return read{}, errUnsupported{"the table has a default of files that lack it (initial-default), which is not read"}
+		return read{}, errUnsupported{"files that lack it have a default of the table's (initial-default)"}
 	}
 	w.names = append(w.names, f.Name)
 	defer func() { w.names = w.names[:len(w.names)-1] }()
@@ -116,7 +116,8 @@ func (w *walk) field(f fieldJSON) (read, error) {
 			values[table.OtherNames] = strings.Join(names[1:], "\x00") + "\x00"
 		}
 	}
-	return read{arrow.Field{Name: f.Name, Type: t, Nullable: !f.Required, Metadata: arrow.MetadataFrom(values)}, f.ID, typ}, nil
+	column := arrow.Field{Name: f.Name, Type: t, Nullable: !f.Required, Metadata: arrow.MetadataFrom(values)}
+	return read{column, f.ID, typ}, nil
 }
 
 // note notes the id of a field, of which a schema has each once.

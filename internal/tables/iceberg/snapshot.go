@@ -130,7 +130,7 @@ func (t *state) file(d *dataFile) (table.File, error) {
 		c := &pb.Constant{Name: key.Name}
 		var ok bool
 		if c.Value, ok = constant(v, key.typ); !ok || !there {
-			return table.File{}, damaged(fmt.Errorf("the manifest has the value %.60q of its partition column %s, of type %s",
+			return table.File{}, damaged(fmt.Errorf("the manifest has the value %.60q of the partition column %s, a %s",
 				fmt.Sprint(v), key.Name, key.typ))
 		}
 		f.Constants = append(f.Constants, c)

@@ -64,11 +64,11 @@ func (m *metadata) pinned(named string) (version, bool, error) {
 	if part == nil {
 		return version{}, false, nil
 	}
-	id, err := strconv.ParseInt(part[1], 10, 64)
-	if err != nil || m.snapshot(id) == nil {
+	i := slices.IndexFunc(m.Snapshots, func(s snapshot) bool { return strconv.FormatInt(s.ID, 10) == part[1] })
+	if i < 0 {
 		return version{}, false, nil
 	}
-	v, err := m.at(id, false)
+	v, err := m.at(m.Snapshots[i].ID, false)
 	if err == nil && part[2] != "" {
 		v.schema, err = strconv.Atoi(part[2])
 	}

@@ -216,7 +216,8 @@ func checkStored(t *testing.T, s *table.Snapshot, want Version) {
 		others, _ := f.Metadata.GetValue(table.OtherNames)
 		text, _ := f.Metadata.GetValue(table.FieldID)
 		id, _ := strconv.Atoi(text)
-		stored := byName[name] || slices.ContainsFunc(strings.Split(others, "\x00"), func(n string) bool { return byName[n] })
+		isThere := func(name string) bool { return byName[name] }
+		stored := isThere(name) || slices.ContainsFunc(strings.Split(others, "\x00"), isThere)
 		if id != 0 && len(byID) > 0 {
 			stored = byID[id]
 		}
