@@ -47,7 +47,8 @@ func (d *decimals) open(ctx context.Context, in *inputs, i int, holds format.Fil
 		return nil
 	}
 	if holds.Format() != "Parquet" {
-		return fmt.Errorf("%s: decimals of %s cannot be converted: leave them out by --columns", in.name(i), holds.Format())
+		return fmt.Errorf("%s: decimals of %s cannot be converted: leave them out by --columns", in.name(i),
+			holds.Format())
 	}
 	defer explainDecimals(in.name(i), &err)
 	props := &parquetprops.ReaderProperties{BufferedStreamEnabled: true, BufferSize: maxBuffer}

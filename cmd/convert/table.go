@@ -35,7 +35,8 @@ func (in *inputs) ofTable(ctx context.Context, o *Options) error {
 	for _, f := range in.table.Schema.Fields() {
 		if hasDecimals(f.Type) && in.staysDecimal(f.Name) == nil {
 			in.notes = append(in.notes,
-				fmt.Sprintf("column %s is %v, whose decimals are read as sessions read them, as float64", f.Name, f.Type))
+				fmt.Sprintf("column %s is %v, whose decimals are read as sessions read them, as float64", f.Name,
+					f.Type))
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)

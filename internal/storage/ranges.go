@@ -86,8 +86,8 @@ func ReadRanges(
 
 // Keeper is a Storage that keeps what ReadRanges was asked for, range by range.
 type Keeper interface {
-	// Fill fills into[i] with what ranges[i] of a file holds, and has read read those that it wants. It calls read in its
-	// caller's goroutine, and writes to into no more when it returns.
+	// Fill fills into[i] with what ranges[i] of a file holds, and has read read those that it wants. It calls read in
+	// its caller's goroutine, and writes to into no more when it returns.
 	Fill(ctx context.Context, profile string, f *pb.File, ranges []Range, into [][]byte,
 		read func(wanted []bool) error) error
 }
