@@ -3,8 +3,8 @@
 // whatever else these want. A unit is known by profile, URI, ETag and range: it is exact and never stale. What has no
 // strong ETag, or lies on this machine's disk, is not kept.
 //
-// A Reads may be used by many goroutines at once. Of readers of a unit at once one reads it, and the others wait for it,
-// but not long. Run writes what is to be kept.
+// A Reads may be used by many goroutines at once. Of readers of a unit at once one reads it, and the others wait for it
+// a little. Run writes what is to be kept.
 package reads
 
 import (
