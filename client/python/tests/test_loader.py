@@ -633,7 +633,6 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"features": ["label", "int_0"]}, r"penstock\.dense\(\['label', 'int_0'\]\)"),
         ({"transforms": penstock.log1p}, r"transforms=\["),
         ({"transforms": ["log1p"]}, r"transforms=\["),
-        ({"transforms": None}, r"transforms=\["),
         ({"batch_size": 1e3}, "batch_size: .* integer"),
         ({"epochs": 0}, "epochs: .* 1 or more"),
         ({"map": "double"}, "map="),
