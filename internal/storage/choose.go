@@ -18,14 +18,6 @@ import (
 // card is the name of the file that says which subsets and splits a folder has.
 const card = "README.md"
 
-// Card is the URI of the file that is read to tell a dataset's splits apart; "": none is.
-func Card(of *pb.Dataset) string {
-	if of.GetSplit() == "" && of.GetSubset() == "" || len(of.GetUri()) != 1 {
-		return ""
-	}
-	return strings.TrimRight(of.GetUri()[0], "/") + "/" + card
-}
-
 // FindIn is Find for a dataset: of a folder, only the files of the split that it names are taken.
 func (s *Store) FindIn(ctx context.Context, of *pb.Dataset, kind Kind) ([]*pb.File, Others, error) {
 	found, err := s.findIn(ctx, of, kind)
@@ -58,7 +50,7 @@ func (s *Store) findIn(ctx context.Context, of *pb.Dataset, kind Kind) (found, e
 				"alone, or name its files by wildcards, such as %sdata/train-*.parquet", uri, in.root)
 		default:
 			if err == nil {
-				err = in.pick(ctx, of)
+				err = in.pick(ctx, of, kind.May)
 			}
 			if err != nil {
 				return found{}, fmt.Errorf("list %s: %w", uri, err)
@@ -103,13 +95,13 @@ func (s *Store) folder(profile, given string) (*folder, error) {
 }
 
 // pick finds the subset that a dataset names.
-func (in *folder) pick(ctx context.Context, of *pb.Dataset) error {
+func (in *folder) pick(ctx context.Context, of *pb.Dataset, may May) error {
 	root, err := (pins{}).pin(ctx, in.backend, in.root)
 	if err != nil {
 		return err
 	}
 	in.root = root
-	subsets, err := in.subsets(ctx)
+	subsets, err := in.subsets(ctx, may)
 	if err != nil {
 		return err
 	}
@@ -123,7 +115,7 @@ func (in *folder) pick(ctx context.Context, of *pb.Dataset) error {
 }
 
 // subsets are those that a folder's card tells of.
-func (in *folder) subsets(ctx context.Context) ([]splits.Subset, error) {
+func (in *folder) subsets(ctx context.Context, may May) ([]splits.Subset, error) {
 	uri := in.root + card
 	f, err := in.backend.Stat(ctx, uri)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // of a file, whose listing finds nothing
@@ -133,7 +125,7 @@ func (in *folder) subsets(ctx context.Context) ([]splits.Subset, error) {
 		return nil, err
 	}
 	text := make([]byte, min(f.GetSize(), splits.MaxCard))
-	if err := in.store.ReadAt(ctx, in.profile, f, text, 0); err != nil {
+	if err := in.store.readIf(ctx, may, in.profile, f, text); err != nil {
 		return nil, err
 	}
 	all, err := splits.Parse(text, f.GetSize() == int64(len(text)))
