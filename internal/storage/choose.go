@@ -79,7 +79,8 @@ func (s *Store) folder(profile, given string) (*folder, error) {
 		return nil, err
 	}
 	if Fixed(uri) != uri {
-		return nil, errors.New("a split is one of a folder: its URI has no wildcards and no braces")
+		return nil, errors.New("splits are those of one folder: name it without wildcards and braces, or leave split " +
+			"and subset out")
 	}
 	in := &folder{store: s, profile: profile, root: strings.TrimRight(uri, "/") + "/"}
 	b, err := s.backend(profile, in.root)
@@ -141,6 +142,10 @@ func (in *folder) find(ctx context.Context, kind Kind) (all found, err error) {
 	kind.Together = nil // of the split's files alone
 	kind.Met = func(uri string) { in.finder.Meet(in.name(uri)) }
 	all.files, all.others, err = in.store.Find(ctx, in.profile, []string{in.root}, kind)
+	if errors.Is(err, fs.ErrNotExist) && in.isFile(ctx) {
+		err = fmt.Errorf("%s is a file, and splits are those of one folder: name that, or leave split and subset out",
+			in.uri())
+	}
 	all.choose = func() ([]*pb.File, error) {
 		files, err := in.choose(all.files)
 		if err == nil && together != nil {
@@ -149,6 +154,15 @@ func (in *folder) find(ctx context.Context, kind Kind) (all found, err error) {
 		return files, err
 	}
 	return all, err
+}
+
+// uri is that of the folder, as one of a file.
+func (in *folder) uri() string { return strings.TrimRight(in.root, "/") }
+
+// isFile reports whether it is a file that was taken for a folder.
+func (in *folder) isFile(ctx context.Context) bool {
+	_, err := in.backend.Stat(ctx, in.uri())
+	return err == nil
 }
 
 // name is that of a file, relative to the folder.
