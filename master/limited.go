@@ -35,15 +35,13 @@ func (l limited) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, storage.
 	if l.limits.Unlimited() {
 		return storage.Tell(ctx, l.Storage, of)
 	}
-	read := of.GetUri()
-	if card := storage.Card(of); card != "" {
-		read = append(slices.Clone(read), card)
-	}
-	datasets, err := l.datasets(read)
+	datasets, err := l.datasets(of.GetUri())
 	if err != nil {
 		return nil, storage.LeftOut{}, err
 	}
-	files, left, err := storage.Tell(ctx, l.Storage, of)
+	files, left, err := storage.TellIf(ctx, l.Storage, of, func(f *pb.File) error {
+		return l.check(datasets, []*pb.File{f})
+	})
 	if err == nil {
 		err = l.check(datasets, files)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -83,5 +84,72 @@ func TestATableOfACatalogueLiesWhereItMayBeRead(t *testing.T) {
 	spec.Dataset.Storage = "theirs"
 	if err := mayRead(access.Limits{}, spec); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("another profile: %v", err)
+	}
+}
+
+// swapping is a disk on which a link stands in a file's place, whenever nobody asks about that file.
+type swapping struct {
+	*storage.Store
+	link func(there bool)
+}
+
+func (s swapping) TellIf(
+	ctx context.Context, of *pb.Dataset, may storage.May,
+) ([]*pb.File, storage.LeftOut, error) {
+	s.link(true)
+	return s.Store.TellIf(ctx, of, func(f *pb.File) error {
+		s.link(false)
+		defer s.link(true)
+		return may(f)
+	})
+}
+
+// What files out of a namespace's folder say is not told, though links lead there that are swapped while it is listed.
+func TestWhatTellsOfFilesIsNoLinkOutOfTheFolder(t *testing.T) {
+	disk, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	for name, theirs := range map[string]string{
+		"README.md":  "---\nconfigs: [{config_name: a, data_files: [{split: secret, path: '*'}]}]\n---\n",
+		"index.json": `{"shards": [{"format": "mds", "raw_data": {"basename": "secret.mds", "bytes": 1}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, target := t.TempDir(), filepath.Join(t.TempDir(), "theirs")
+			path := filepath.Join(ours, name)
+			write := func(path, text string) {
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			link := func(there bool) {
+				os.Remove(path) //nolint:errcheck // it is there, or is not
+				if !there {
+					write(path, "")
+				} else if err := os.Symlink(target, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(target, theirs)
+			write(filepath.Join(ours, "shard.00000.mds"), "x")
+			dir := "file://" + ours + "/"
+			of := &pb.Dataset{Uri: []string{dir}}
+			if name == "README.md" {
+				of.Split = "train"
+			}
+			if _, _, err := disk.Tell(t.Context(), of); err != nil {
+				t.Fatal(err)
+			}
+			l := limited{swapping{disk, link}, access.Limits{Datasets: []string{dir}}}
+			if _, _, err := l.Tell(t.Context(), of); err == nil || strings.Contains(err.Error(), "secret") {
+				t.Errorf("swapped: %v", err)
+			}
+			l.Storage = disk
+			if _, _, err := l.Tell(t.Context(), of); status.Code(err) != codes.PermissionDenied ||
+				strings.Contains(err.Error(), "secret") {
+				t.Errorf("a link: %v", err)
+			}
+		})
 	}
 }

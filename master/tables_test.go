@@ -238,4 +238,9 @@ func TestAStateKnowsItsTablesFiles(t *testing.T) {
 	if got := restored("swapped", state).last.GetFailure(); !strings.Contains(got, paths[0]+": since the session's") {
 		t.Errorf("the failure is %q", got)
 	}
+	state.Indexes = nil // as States of releases are that knew no files of tables
+	earlier := restored("earlier", state)
+	if n := r.counters.GetRows() + earlier.counters.GetRows(); n != groups*rows || earlier.last.GetFailure() != "" {
+		t.Errorf("%d rows were read, want %d; failure: %q", n, groups*rows, earlier.last.GetFailure())
+	}
 }

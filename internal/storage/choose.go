@@ -18,14 +18,6 @@ import (
 // card is the name of the file that says which subsets and splits a folder has.
 const card = "README.md"
 
-// Card is the URI of the file that is read to tell a dataset's splits apart; "": none is.
-func Card(of *pb.Dataset) string {
-	if of.GetSplit() == "" && of.GetSubset() == "" || len(of.GetUri()) != 1 {
-		return ""
-	}
-	return strings.TrimRight(of.GetUri()[0], "/") + "/" + card
-}
-
 // FindIn is Find for a dataset: of a folder, only the files of the split that it names are taken.
 func (s *Store) FindIn(ctx context.Context, of *pb.Dataset, kind Kind) ([]*pb.File, Others, error) {
 	found, err := s.findIn(ctx, of, kind)
@@ -58,7 +50,7 @@ func (s *Store) findIn(ctx context.Context, of *pb.Dataset, kind Kind) (found, e
 				"alone, or name its files by wildcards, such as %sdata/train-*.parquet", uri, in.root)
 		default:
 			if err == nil {
-				err = in.pick(ctx, of)
+				err = in.pick(ctx, of, kind.May)
 			}
 			if err != nil {
 				return found{}, fmt.Errorf("list %s: %w", uri, err)
@@ -87,7 +79,8 @@ func (s *Store) folder(profile, given string) (*folder, error) {
 		return nil, err
 	}
 	if Fixed(uri) != uri {
-		return nil, errors.New("a split is one of a folder: its URI has no wildcards and no braces")
+		return nil, errors.New("splits are those of one folder: name it without wildcards and braces, or leave split " +
+			"and subset out")
 	}
 	in := &folder{store: s, profile: profile, root: strings.TrimRight(uri, "/") + "/"}
 	b, err := s.backend(profile, in.root)
@@ -103,13 +96,13 @@ func (s *Store) folder(profile, given string) (*folder, error) {
 }
 
 // pick finds the subset that a dataset names.
-func (in *folder) pick(ctx context.Context, of *pb.Dataset) error {
+func (in *folder) pick(ctx context.Context, of *pb.Dataset, may May) error {
 	root, err := (pins{}).pin(ctx, in.backend, in.root)
 	if err != nil {
 		return err
 	}
 	in.root = root
-	subsets, err := in.subsets(ctx)
+	subsets, err := in.subsets(ctx, may)
 	if err != nil {
 		return err
 	}
@@ -123,7 +116,7 @@ func (in *folder) pick(ctx context.Context, of *pb.Dataset) error {
 }
 
 // subsets are those that a folder's card tells of.
-func (in *folder) subsets(ctx context.Context) ([]splits.Subset, error) {
+func (in *folder) subsets(ctx context.Context, may May) ([]splits.Subset, error) {
 	uri := in.root + card
 	f, err := in.backend.Stat(ctx, uri)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // of a file, whose listing finds nothing
@@ -133,7 +126,7 @@ func (in *folder) subsets(ctx context.Context) ([]splits.Subset, error) {
 		return nil, err
 	}
 	text := make([]byte, min(f.GetSize(), splits.MaxCard))
-	if err := in.store.ReadAt(ctx, in.profile, f, text, 0); err != nil {
+	if err := in.store.readIf(ctx, may, in.profile, f, text); err != nil {
 		return nil, err
 	}
 	all, err := splits.Parse(text, f.GetSize() == int64(len(text)))
@@ -149,6 +142,10 @@ func (in *folder) find(ctx context.Context, kind Kind) (all found, err error) {
 	kind.Together = nil // of the split's files alone
 	kind.Met = func(uri string) { in.finder.Meet(in.name(uri)) }
 	all.files, all.others, err = in.store.Find(ctx, in.profile, []string{in.root}, kind)
+	if errors.Is(err, fs.ErrNotExist) && in.isFile(ctx) {
+		err = fmt.Errorf("%s is a file, and splits are those of one folder: name that, or leave split and subset out",
+			in.uri())
+	}
 	all.choose = func() ([]*pb.File, error) {
 		files, err := in.choose(all.files)
 		if err == nil && together != nil {
@@ -157,6 +154,15 @@ func (in *folder) find(ctx context.Context, kind Kind) (all found, err error) {
 		return files, err
 	}
 	return all, err
+}
+
+// uri is that of the folder, as one of a file.
+func (in *folder) uri() string { return strings.TrimRight(in.root, "/") }
+
+// isFile reports whether it is a file that was taken for a folder.
+func (in *folder) isFile(ctx context.Context) bool {
+	_, err := in.backend.Stat(ctx, in.uri())
+	return err == nil
 }
 
 // name is that of a file, relative to the folder.

@@ -128,10 +128,17 @@ func Tell(ctx context.Context, st Storage, of *pb.Dataset) ([]*pb.File, LeftOut,
 
 // Tell implements Teller.
 func (s *Store) Tell(ctx context.Context, of *pb.Dataset) ([]*pb.File, LeftOut, error) {
-	found, err := s.findIn(ctx, of, dataAs(of.GetFormat()))
+	return s.TellIf(ctx, of, nil)
+}
+
+// TellIf implements Asking.
+func (s *Store) TellIf(ctx context.Context, of *pb.Dataset, may May) ([]*pb.File, LeftOut, error) {
+	kind := dataAs(of.GetFormat())
+	kind.May = may
+	found, err := s.findIn(ctx, of, kind)
 	left := found.others.Left
 	if err == nil {
-		err = s.checkShards(ctx, of.GetStorage(), found.files, found.others.shardIndexes)
+		err = s.checkShards(ctx, may, of.GetStorage(), found.files, found.others.shardIndexes)
 	}
 	if err != nil {
 		return nil, left, err

@@ -36,6 +36,8 @@ type Kind struct {
 	NotEmpty bool
 	// Met, if not nil, hears of each file of a directory that is not hidden, whatever becomes of it.
 	Met func(uri string)
+	// May, if not nil, says of a file that tells of others whether it may be read.
+	May May
 	// Own: files of a table's own are looked for, so that it is no fault if there is a table.
 	Own bool
 }

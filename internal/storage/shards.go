@@ -27,7 +27,9 @@ const (
 )
 
 // checkShards fails if shards are missing, or have another size, that an index of a folder names.
-func (s *Store) checkShards(ctx context.Context, profile string, files, indexes []*pb.File) error {
+func (s *Store) checkShards(
+	ctx context.Context, may May, profile string, files, indexes []*pb.File,
+) error {
 	sizes, folders := map[string]int64{}, map[string]bool{}
 	for _, f := range files {
 		if FormatOf(f.GetUri()) != "MDS" {
@@ -45,7 +47,7 @@ func (s *Store) checkShards(ctx context.Context, profile string, files, indexes 
 			continue
 		}
 		group.Go(func() error {
-			if err := s.checkShardsOf(ctx, profile, index, sizes); err != nil {
+			if err := s.checkShardsOf(ctx, may, profile, index, sizes); err != nil {
 				dir := strings.TrimSuffix(index.GetUri(), shardIndex)
 				return fmt.Errorf("%s: %w; or name the shards themselves, as %s*.mds, to read those that are there",
 					index.GetUri(), err, dir)
@@ -71,13 +73,15 @@ type shards struct {
 	} `json:"shards"`
 }
 
-func (s *Store) checkShardsOf(ctx context.Context, profile string, index *pb.File, sizes map[string]int64) error {
+func (s *Store) checkShardsOf(
+	ctx context.Context, may May, profile string, index *pb.File, sizes map[string]int64,
+) error {
 	if index.GetSize() > maxShardIndex {
 		return fmt.Errorf("it has %s, and %s may be: divide the shards into more folders",
 			humanize.IBytes(uint64(index.GetSize())), humanize.IBytes(maxShardIndex))
 	}
 	data := make([]byte, index.GetSize())
-	if err := s.ReadAt(ctx, profile, index, data, 0); err != nil {
+	if err := s.readIf(ctx, may, profile, index, data); err != nil {
 		return err
 	}
 	var of shards

@@ -33,11 +33,11 @@ type passes struct {
 	abandonedShards int64        // of these rests, about
 }
 
-// leavePasses takes in that a training loop left all epochs before c.From.
-func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
+// leavePasses takes in that a training loop left all epochs before c.From, if it did.
+func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) (left bool) {
 	epoch := min(c.From, s.closed+s.policy().ahead(), s.id.Epochs)
 	if epoch <= k.steps.Epoch {
-		return
+		return false
 	}
 	s.policy().leaving(ch)
 	c.noteLeft(s, k, epoch)
@@ -50,7 +50,7 @@ func (c *Sync) leavePasses(s *State, k *rank, ch *Changes) {
 	}
 	ch.Head = true
 	ch.rank(c.Rank)
-	s.countLeftOut(ch)
+	return true
 }
 
 // countLeftOut has ranks count the padding that they left out at the end of an epoch, as those do that begin after it.

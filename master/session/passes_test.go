@@ -183,3 +183,25 @@ func TestRanksThatLeavePaddingOutCountAlike(t *testing.T) {
 		})
 	}
 }
+
+// A rank counts the padding that it left out, though it handed over batches of the next epoch before it told.
+func TestPaddingThatWasLeftOutCountsHoweverLateItIsTold(t *testing.T) {
+	j := newPadded(t, 2, 3)
+	j.plan(0, 0, 1, 2)
+	j.more(0)
+	j.at(0, 0, 0, 4)
+	j.more(1)
+	for r := range uint32(2) {
+		c := j.sync(r, j.s.ranks[r].held...)
+		c.Steps, c.Counters.Batches = &Steps{Handed: 2, Ready: 2}, 2
+		j.do(c)
+	}
+	for r := range uint32(2) {
+		c := j.sync(r)
+		c.Steps, c.From, c.Counters.Batches = &Steps{Epoch: 1, Handed: 1, Ready: 1}, 1, 3
+		j.do(c)
+		if k := j.s.ranks[r]; k.step() != 5 {
+			t.Errorf("rank %d is at %+v, and counts %d steps, want 5", r, k.steps, k.step())
+		}
+	}
+}

@@ -65,8 +65,11 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		k.heard = s.joins
 		ch.rank(c.Rank)
 	}
-	c.leavePasses(s, k, ch)
+	left := c.leavePasses(s, k, ch)
 	s.policy().advance(c.Rank, k, c.Steps, c.Idle, ch)
+	if left {
+		s.countLeftOut(ch)
+	}
 	quarantine{s}.refused(c, k, ch)
 	checkpointing{s}.takePart(c, k, ch)
 	if c.Revision >= k.asked {
