@@ -27,6 +27,9 @@ func parseYAML(data []byte) (*node, error) {
 	if err := checkNesting(tokens); err != nil {
 		return nil, err
 	}
+	if err := checkLeftOut(tokens); err != nil {
+		return nil, err
+	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, yamlError(err)
