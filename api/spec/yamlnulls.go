@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxLeftOut bounds the values that a document leaves out, such as that of {a}: for each the parser moves all tokens that
-// follow.
+// maxLeftOut bounds the values that a document leaves out, such as that of {a}: for each the parser moves all tokens
+// that follow.
 const maxLeftOut = 1 << 10
 
 // leftOut counts values that are left out. A key after a question mark counts, whether it has a value or not.
