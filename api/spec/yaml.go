@@ -16,7 +16,7 @@ import (
 const maxMarks = 3
 
 // maxKeys bounds the keys of a mapping that is not in braces: the parser spends the square of their number on them, 4
-// seconds on so many.
+// seconds on so many. Of several mappings it bounds the sum of the squares.
 const maxKeys = 1 << 15
 
 var errSecondDocument = errors.New("a second document; a spec is one")
@@ -25,6 +25,9 @@ var errSecondDocument = errors.New("a second document; a spec is one")
 func parseYAML(data []byte) (*node, error) {
 	tokens := lexer.Tokenize(string(data))
 	if err := checkNesting(tokens); err != nil {
+		return nil, err
+	}
+	if err := checkLeftOut(tokens); err != nil {
 		return nil, err
 	}
 	file, err := parser.Parse(tokens, 0)
@@ -53,7 +56,7 @@ func parseYAML(data []byte) (*node, error) {
 // checkNesting keeps the parser, which recurses, from texts that nest too deep, and from what it recurses into beside:
 // tags, anchors of anchors and documents, which no spec has.
 func checkNesting(tokens token.Tokens) error {
-	flow, inLine, line, documents := 0, 0, 0, 0
+	flow, inLine, line, documents, spent := 0, 0, 0, 0, 0
 	var mappings []mapping // that are open, by column
 	for i, t := range tokens {
 		if t.Position.Line != line {
@@ -73,9 +76,10 @@ func checkNesting(tokens token.Tokens) error {
 			}
 			inLine++
 			if m := len(mappings) - 1; m >= 0 && inLine == 1 && t.Type != token.SequenceEntryType {
-				if mappings[m].keys++; mappings[m].keys > maxKeys {
-					return fmt.Errorf("line %d: a mapping of more than %d keys; put it into braces: {a: ..., b: ...}",
-						line, maxKeys)
+				mappings[m].keys++
+				if spent += mappings[m].keys; spent > maxKeys*(maxKeys+1)/2 {
+					return fmt.Errorf("line %d: mappings of more than %d keys; put long ones into braces: "+
+						"{a: ..., b: ...}", line, maxKeys)
 				}
 			}
 		case token.TagType:

@@ -2,11 +2,13 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
@@ -29,6 +33,7 @@ type loops struct {
 	master string
 	more   []string // masters
 	conn   *grpc.ClientConn
+	code   []byte // of functions
 }
 
 func newLoops(t *testing.T, cfg cluster.Config, workers int) *loops {
@@ -58,7 +63,7 @@ func (l *loops) train(id string, s *pb.Spec, world uint32, step time.Duration) {
 	for rank := range world {
 		job, err := client.Open(context.WithoutCancel(l.t.Context()), client.Config{
 			Masters: append([]string{l.master}, l.more...), Session: id, Spec: s, Rank: rank, WorldSize: world,
-			Budget: 4 << 20,
+			Code: l.code, Budget: 4 << 20,
 			Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, l.c.RPC()) },
 			Logger: slog.New(slog.DiscardHandler),
 		})
@@ -76,6 +81,26 @@ func (l *loops) train(id string, s *pb.Spec, world uint32, step time.Duration) {
 			}
 		})
 	}
+}
+
+// sleeping has a spec call the function of testdata/sleeps.py, which is handed over with it.
+func (l *loops) sleeping(s *pb.Spec) *pb.Spec {
+	l.t.Helper()
+	var called struct {
+		Spec json.RawMessage `json:"spec"`
+		Code []byte          `json:"code"`
+	}
+	if err := json.Unmarshal([]byte(python(l.t, "sleeps.py")), &called); err != nil {
+		l.t.Fatal(err)
+	}
+	var more pb.Spec
+	if err := protojson.Unmarshal(called.Spec, &more); err != nil {
+		l.t.Fatal(err)
+	}
+	proto.Merge(s, &more)
+	s.Features = append(s.Features, &pb.Feature{Name: []string{"slow"}, Layout: pb.Layout_DENSE})
+	l.code = called.Code
+	return s
 }
 
 // sees waits until the master says something of its sessions that holds, and returns it.
@@ -119,16 +144,25 @@ func TestVerdictTrainer(t *testing.T) {
 	}
 }
 
-// The master sees that a worker has more to do than it can, and with what.
+// The master sees that a worker has more to do than it can, and with what: a function that waits, for which it takes no
+// CPU that others on this machine may have. So it has a stream for three of its slots, whatever goes on beside.
 func TestVerdictWorkers(t *testing.T) {
-	l := newLoops(t, cluster.Config{Env: []string{"GOMAXPROCS=1"}}, 1)
-	s := catalogueSpec(t, 300_000) // epochs long enough for streams to be open most of the time
+	interpreter, err := exec.LookPath(python3(t, "penstock", "cloudpickle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLoops(t, cluster.Config{
+		MasterFlags: []string{"--code=by-value"},
+		WorkerFlags: []string{
+			"--slots=4", "--code=by-value", "--python=default=" + interpreter, "--python-processes=4",
+		},
+	}, 1)
+	s := l.sleeping(catalogueSpec(t, 300_000))
 	s.Epochs = 10_000
-	// Few of the rows that are decoded reach the trainers, whose CPUs are the worker's, too.
-	s.Transforms[0].Params["rate"] = &pb.Value{Kind: &pb.Value_Float{Float: 0.05}}
 	l.train("job", s, 2, 0)
 	o := l.sees("the worker is the bottleneck", func(m map[string]*pb.SessionLoad) bool {
-		return m["job"].GetBottleneck() == pb.Bottleneck_WORKERS && m["job"].GetNeeded() > 1
+		return m["job"].GetBottleneck() == pb.Bottleneck_WORKERS && m["job"].GetNeeded() > 1 &&
+			strings.Contains(m["job"].GetStage(), "sleeps") // at first, processes start
 	})
 	job := o.GetSessions()[0]
 	if stages := job.GetStages(); job.GetStage() != stages[0].GetStage() || len(stages) < 10 {

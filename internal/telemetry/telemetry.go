@@ -76,7 +76,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg}
 	s.http = &http.Server{
-		Handler: s.routes(), TLSConfig: cfg.TLS, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
+		// ServeTLS writes to its configuration, which others may have, too.
+		Handler: s.routes(), TLSConfig: cfg.TLS.Clone(), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	}

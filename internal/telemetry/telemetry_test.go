@@ -149,6 +149,7 @@ func TestTokenAndCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	encryption.NextProtos = nil // those of each handshake stay
 	at, _ := run(t, telemetry.Config{TLS: encryption, Web: identity.Web{Authenticator: people{}}})
 	pem, err := os.ReadFile(authority.CA)
 	if err != nil {
@@ -201,6 +202,9 @@ func TestTokenAndCertificate(t *testing.T) {
 		if isNew := bytes.Equal(resp.TLS.PeerCertificates[0].Raw, shown.Certificate[0]); isNew != (step == 1) {
 			t.Errorf("step %d: it shows the renewed certificate: %v", step, isNew)
 		}
+	}
+	if encryption.NextProtos != nil {
+		t.Error("the server wrote to what it was configured with, which others may have, too")
 	}
 }
 
