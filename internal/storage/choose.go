@@ -149,6 +149,9 @@ func (in *folder) find(ctx context.Context, kind Kind) (all found, err error) {
 	kind.Together = nil // of the split's files alone
 	kind.Met = func(uri string) { in.finder.Meet(in.name(uri)) }
 	all.files, all.others, err = in.store.Find(ctx, in.profile, []string{in.root}, kind)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; a split is one of a folder: name the folder, or leave split and subset out", err)
+	}
 	all.choose = func() ([]*pb.File, error) {
 		files, err := in.choose(all.files)
 		if err == nil && together != nil {

@@ -71,7 +71,7 @@ func TestSplitOfWhatIsNoFolder(t *testing.T) {
 	s := storagetest.New(t, storage.Config{})
 	dir := folderOf(t, "train.csv", "test.csv")
 	for want, uris := range map[string][]string{
-		"name one URI": {dir, dir}, "no wildcards": {dir + "/*"}, "nothing found": {dir + "/train.csv"},
+		"name one URI": {dir, dir}, "no wildcards": {dir + "/*"}, "name the folder": {dir + "/train.csv"},
 	} {
 		_, _, err := storage.Tell(t.Context(), s, &pb.Dataset{Uri: uris, Split: "train"})
 		if err == nil || !strings.Contains(err.Error(), want) {
