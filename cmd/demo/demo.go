@@ -59,7 +59,7 @@ func Command() *cobra.Command {
 			"On a terminal\n" +
 			"it takes its time, so that there is something to see, and the fleet and its dashboard stay until Ctrl-C.",
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock " +
-			"demo --data s3://bucket/table/ --output json",
+			"demo --data s3://bucket/table/ --output json\n  penstock demo --data delta+s3://bucket/table",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()

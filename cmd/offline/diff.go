@@ -23,7 +23,9 @@ reads. They must have the same columns, with the same types, but not in the same
 fields of a struct, as columns, these are compared with the map or the struct of the other. Values are compared bit for
 bit, and NaNs are all equal. Rows that differ are counted, the first few are shown, and the command fails.`,
 		Example: `  penstock diff old/ new/
-  penstock diff s3://lake/raw/part-0.parquet copy.parquet --storage lake`,
+  penstock diff s3://lake/raw/part-0.parquet copy.parquet --storage lake
+  penstock diff delta+s3://lake/clicks@v12 delta+s3://lake/clicks@v13 --storage lake
+  penstock diff copy/ copy/ --split train --other-split test`,
 		Args: cobra.ExactArgs(2),
 	}
 	stores.Register(cmd.Flags())

@@ -92,6 +92,7 @@ it is interrupted is written, and not made again the next time.
 
 Give the files as a spec's dataset.uri has them, and the format if the spec names one; or the spec.`,
 		Example: `  penstock index data/
+  penstock index copy/ --split train --subset en
   penstock index s3://bucket/logs/ --storage-config stores.yaml --storage logs
   penstock index raw/ --format '{name: csv, delimiter: ;}'
   penstock index --spec spec.yaml --output json`,

@@ -76,7 +76,7 @@ func Show() *cobra.Command {
 	}
 	stores.Register(cmd.Flags())
 	cmd.Flags().IntVar(&d.head, "head", 5, "rows to show")
-	cmd.Flags().IntVar(&d.maxFiles, "files", 0, "look at so many files at most (default: at all)")
+	cmd.Flags().IntVar(&d.maxFiles, "files", 0, "look at so many files at most (default: all)")
 	cmd.Flags().StringVar(&d.profile, "storage", "",
 		"storage profile, as a spec's dataset.storage (default: the one named default)")
 	cmd.Flags().StringVar(&text, "format", "",

@@ -149,7 +149,8 @@ func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []by
 func (s *Store) backend(profile, uri string) (retrying, error) {
 	key := ProfileName(profile)
 	if _, ok := s.profiles[key]; !ok {
-		return retrying{}, fmt.Errorf("no storage profile %q on this machine; it has %s",
+		return retrying{}, fmt.Errorf("no storage profile %q on this machine; it has %s: "+
+			"write it into the file of --storage-config, or correct its name",
 			profile, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", "))
 	}
 	store, err := storeOf(uri)

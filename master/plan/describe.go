@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/formats/format"
@@ -197,7 +199,8 @@ func (p *planner) isOf(source int) func(*pb.Constant) bool {
 func (d *Description) WriteText(w io.Writer) error {
 	t := terminal.Table(w)
 	c := d.Planned
-	terminal.Printf(t, "files\t%d\t%s in %d blocks\n", d.ListedFiles, formatBytes(d.ListedBytes), d.Blocks)
+	terminal.Printf(t, "files\t%d\t%s in %s\n", d.ListedFiles, formatBytes(d.ListedBytes),
+		english.Plural(d.Blocks, "block", ""))
 	if c.PrunedFiles > 0 {
 		terminal.Printf(t, "pruned\t%d\tfiles by partition keys, which are not looked at\n", c.PrunedFiles)
 	}

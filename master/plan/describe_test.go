@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 	}
 	var text strings.Builder
 	check(t, d.WriteText(&text))
-	const wantText = `files    2        4.0 MiB in 1 blocks
+	const wantText = `files    2        4.0 MiB in 1 block
 planned  1        files: all below is of these
 extents  1        1 pruned by statistics, 1 empty
 rows     500      before the filter; 1000 pruned

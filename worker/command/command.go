@@ -79,6 +79,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join " +
 			"master:7946 --memory 2GiB\n" +
+			"  penstock worker --join 127.0.0.1:7946 --cache-dir /mnt/ssd/penstock --cache-bytes 500GiB\n" +
 			"  penstock worker --join 127.0.0.1:7946 --code by-value --python default=/opt/venv/bin/python\n" +
 			"  penstock worker --join 127.0.0.1:7946 --code by-name --python default=/opt/venv/bin/python " +
 			"--python-modules default=mypkg.features",

@@ -247,6 +247,16 @@ def test_a_binary_of_another_release(does: str, words: str, tmp_path: Path, monk
 
 
 @pytest.mark.pure
+def test_a_binary_that_ends_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    does = "'--version' in sys.argv and sys.exit(print('version VERSION'))\nsys.exit('penstock: setting log-level')"
+    binary_that(does, tmp_path, monkeypatch)
+    monkeypatch.setattr(_binary, "version", lambda: "VERSION")
+    with pytest.raises(errors.Error, match=r"(?s)feed` did not start: it ended .*penstock: setting log-level") as e:
+        feeder.connect()
+    assert not isinstance(e.value, errors.UsageError)
+
+
+@pytest.mark.pure
 def test_a_binary_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary_that("os.read(0, 1)", tmp_path, monkeypatch)
     monkeypatch.setattr(feeder, "START_TIMEOUT", 0.1)

@@ -68,7 +68,8 @@ func Pick(card []Subset, name string) (Subset, error) {
 	if name == "" {
 		return Subset{}, Several(card)
 	}
-	return Subset{}, &Error{"subset", fmt.Sprintf("there is no subset %q: the dataset has %s", name, names)}
+	return Subset{}, &Error{"subset", fmt.Sprintf("there is no subset %q: the dataset has %s: name one "+
+		"that it has, or leave subset out if it has one", name, names)}
 }
 
 // Several is the error of who names none of several subsets.

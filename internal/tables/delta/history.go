@@ -198,7 +198,7 @@ func (h *history) until(version int64) (span, error) {
 	case newest < 0:
 		return s, fmt.Errorf("%s has neither commits nor checkpoints: name the folder of a table", h.dir)
 	case version > newest:
-		return s, fmt.Errorf("there is no version %d: the newest is %d", version, newest)
+		return s, fmt.Errorf("there is no version %d: the newest is @v%d; name that, or an older one", version, newest)
 	case oldest < 0:
 		return s, fmt.Errorf("the log begins with version %d, and no checkpoint has what was before: "+
 			"restore %s", h.commits[0].version, h.name(0))

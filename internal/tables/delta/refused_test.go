@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 		want    string
 	}{
 		"no log":              {nil, "", "no log lies in _delta_log/"},
-		"no such version":     {map[string]string{zero: begun()}, "v7", "there is no version 7: the newest is 0"},
+		"no such version":     {map[string]string{zero: begun()}, "v7", "there is no version 7: the newest is @v0; name that"},
 		"no version":          {map[string]string{zero: begun()}, "main", "@main is no version: name one as @v12"},
 		"begins late":         {map[string]string{one: begun()}, "", "the log begins with version 1"},
 		"gap":                 {map[string]string{zero: begun(), commitName(2): addLine("a")}, "", one + " is missing"},
@@ -75,7 +75,7 @@ func TestRefused(t *testing.T) {
 		"no sidecar":         {map[string]string{uuidName(0): `{"checkpointMetadata":{"version":0}}` + "\n" + `{"sidecar":{"path":"a.parquet","sizeInBytes":1}}`}, "", "a.parquet is missing"},
 		"of another":         {map[string]string{uuidName(0): `{"checkpointMetadata":{"version":7}}`}, "", "says that it is of version 7"},
 		"cleaned":            {map[string]string{uuidName(5): begun(), commitName(6): addLine("a")}, "v3", "version 3 is gone, since the log was cleaned up: versions 5 to 6"},
-		"too old":            {map[string]string{zero: begun(`{"commitInfo":{"timestamp":1700000000000}}`)}, "2001-01-01", "no version is as old as 2001-01-01T00:00:00Z: version 0 of 2023-11-14T22:13:20Z"},
+		"too old":            {map[string]string{zero: begun(`{"commitInfo":{"timestamp":1700000000000}}`)}, "2001-01-01", "no version is as old as 2001-01-01T00:00:00Z: version 0 of 2023-11-14T22:13:20Z is the oldest that is there; name a later time"},
 		"no times":           {map[string]string{zero: begun()}, "2001-01-01", "notes no time: name a version, such as @v0"},
 		"mapping unknown":    {map[string]string{zero: `{"protocol":{"minReaderVersion":2}}` + "\n" + metaLine(plainSchema, nil, map[string]string{"delta.columnMapping.mode": "guess"})}, "", `delta.columnMapping.mode is "guess"`},
 		"mapping incomplete": {map[string]string{zero: `{"protocol":{"minReaderVersion":2}}` + "\n" + metaLine(plainSchema, nil, map[string]string{"delta.columnMapping.mode": "name"})}, "", "column id lacks delta.columnMapping.physicalName"},

@@ -57,7 +57,8 @@ func (h *history) before(ctx context.Context, l *loader, at time.Time) (int64, e
 		case ms <= at.UnixMilli():
 			found = c.version
 		case found < 0 || found < oldest:
-			return 0, fmt.Errorf("no version is as old as %s: version %d of %s is the oldest that is there",
+			return 0, fmt.Errorf("no version is as old as %s: version %d of %s is the oldest that is there; "+
+				"name a later time",
 				at.Format(time.RFC3339), max(c.version, oldest), time.UnixMilli(ms).UTC().Format(time.RFC3339))
 		}
 	}

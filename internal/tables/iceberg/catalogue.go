@@ -127,7 +127,8 @@ func newest(all []string, hint string) (string, error) {
 		return "", errors.New("metadata/ has no metadata file whose name says its number: name one by its URI")
 	case len(candidates) > 1 && candidates[0].number == candidates[1].number:
 		return "", fmt.Errorf("%s and %s in metadata/ may both be the newest, and only the table's catalogue knows: "+
-			"name the one that it says by its URI", candidates[0].name, candidates[1].name)
+			"name the one that it says, such as …/metadata/%[1]s, in place of the folder",
+			candidates[0].name, candidates[1].name)
 	}
 	return candidates[0].name, nil
 }

@@ -42,7 +42,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"no metadata":        {nil, "", "no metadata lies in metadata/"},
 		"no number":          {named("x.metadata.json"), "", "no metadata file whose name says its number"},
-		"two newest":         {named("00002-a.metadata.json", "00002-b.metadata.json"), "", "may both be the newest"},
+		"two newest":         {named("00002-a.metadata.json", "00002-b.metadata.json"), "", "such as …/metadata/00002-a.metadata.json, in place of the folder"},
 		"hint of a number":   {hinted("7", named("v1.metadata.json")), "", "says that the version is 7"},
 		"hint of a name":     {hinted("00007-x", named("v1.metadata.json")), "", `names the metadata file "00007-x"`},
 		"no JSON":            {map[string][]byte{"v1.metadata.json": []byte(`{"format`)}, "", "v1.metadata.json: unexpected end"},

@@ -104,7 +104,8 @@ func (m *metadata) before(at time.Time) (int64, error) {
 		return 0, fmt.Errorf("its metadata does not say which snapshot was the current one at a time: %s", m.known())
 	}
 	oldest := slices.MinFunc(m.Log, func(a, b logEntry) int { return cmp.Compare(a.Time, b.Time) })
-	return 0, fmt.Errorf("no snapshot is as old as %s: that of %s, %d, is the oldest that its metadata knows",
+	return 0, fmt.Errorf("no snapshot is as old as %s: that of %s, %d, is the oldest that its metadata knows; "+
+		"name a later time",
 		at.Format(time.RFC3339), timeOf(oldest.Time), oldest.ID)
 }
 

@@ -109,6 +109,8 @@ class _Announcement:
 class _Process(feeder.Process):
     """The running command."""
 
+    failure = LocalFleetError
+
     def __init__(self, binary: Path, flags: tuple[str, ...]) -> None:
         super().__init__(binary, "local", "--feed", "--output=json", *flags, stdout=subprocess.PIPE)
         self._closed = False

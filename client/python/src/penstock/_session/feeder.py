@@ -259,6 +259,8 @@ class Process:
     Raises UsageError if the binary is of a release that this package does not go together with.
     """
 
+    failure: type[errors.Error] = errors.Error  # of one that does not start
+
     def __init__(self, binary: Path, *arguments: str, stdout: int = subprocess.DEVNULL) -> None:
         self._command = f"{binary} {arguments[0]}"
         self._binary = binary
@@ -294,6 +296,8 @@ class Process:
                 hello = json.loads(data)
         if hello.get("language") != LANGUAGE:
             release = hello.get("release") or _binary.release(self._binary)
+            if not hello and release == _binary.version():  # such as for a setting that it cannot take
+                raise self.failure(f"`{self._command}` did not start: {self.end()}")
             raise errors.UsageError(
                 f"the binary {self._binary} (release {release}) does not go together with this release of the package "
                 f"({_binary.version()}): {_binary.ways()}{'' if hello else '; ' + self.end()}"
