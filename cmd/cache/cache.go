@@ -57,10 +57,11 @@ func Command(version string) *cobra.Command {
 	flags.StringVar(&f.dir, "dir", "",
 		"directory on a local disk, for this process alone: each bucket has a folder in it")
 	flags.StringArrayVar(&f.buckets, "bucket", nil,
-		"NAME=BYTES[,NAMESPACE...]: a bucket, what it may take of this process's disk, and whose it is (default: that of "+
-			"its name's namespace); as often as there are buckets, and the same on all cache processes")
+		"NAME=BYTES[,NAMESPACE...]: a bucket, what it may take of this process's disk, and whose it is (default: that "+
+			"of its name's namespace); as often as there are buckets, and the same on all cache processes")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7073", "HTTP address to listen on; port 0 takes a free one")
-	flags.StringVar(&f.advertise, "advertise", "", "HTTP address that other cache processes can reach (default: --listen)")
+	flags.StringVar(&f.advertise, "advertise", "",
+		"HTTP address that other cache processes can reach (default: --listen)")
 	flags.BoolVar(&f.plain, "plain-http", false,
 		"listen on other addresses than this machine's own without a certificate: who sees the traffic sees the tokens")
 	flags.StringVar(&f.http, "http", "",
