@@ -10,6 +10,7 @@ import (
 
 	clientcommand "github.com/penstock-ml/penstock/client/command"
 	"github.com/penstock-ml/penstock/cmd/apply"
+	"github.com/penstock-ml/penstock/cmd/cache"
 	"github.com/penstock-ml/penstock/cmd/demo"
 	"github.com/penstock-ml/penstock/cmd/doctor"
 	"github.com/penstock-ml/penstock/cmd/fit"
@@ -41,6 +42,7 @@ func Command(version string, ops *transform.Registry) *cobra.Command {
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version),
 		workercommand.PythonHost(),
+		cache.Command(root.Version),
 		local.Command(root.Version, ops),
 		mastercommand.Keys(),
 		mastercommand.Session(),

@@ -76,7 +76,7 @@ func (w *Worker) metrics() prometheus.Collector {
 			"Bytes of tensors sent to trainers of another zone."),
 		read: telemetry.Counter(name+"storage_read_bytes_total", "Bytes read from storage."),
 		needed: telemetry.Counter(name+"storage_needed_bytes_total",
-			"Bytes read from storage that were of the column chunks decoded."),
+			"Bytes of the column chunks decoded, from storage or from the cache."),
 		requests: telemetry.Counter(name+"storage_requests_total", "Requests to storage."),
 		untrusted: telemetry.Counter(name+"untrusted_indexes_total",
 			"Page indexes that contradict themselves or the footer: all of their pages were read."),

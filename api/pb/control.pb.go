@@ -5865,7 +5865,7 @@ type WorkerCounters struct {
 	// most of the time goes there, trainers are the bottleneck.
 	SendNs           int64     `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
 	Requests         int64     `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                                          // to storage
-	BytesNeeded      int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`                // of bytes_read, those of the column chunks that were decoded
+	BytesNeeded      int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`                // of the column chunks that were decoded, from storage or from the cache
 	OpenNs           int64     `protobuf:"varint,11,opt,name=open_ns,json=openNs,proto3" json:"open_ns,omitempty"`                               // streams were open
 	BlockedNs        int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                      // of open_ns: the trainer or the network took no more; of send_ns, too
 	CpuNs            int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                                  // of the process

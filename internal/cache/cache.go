@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,9 @@ type Config struct {
 	Dir string
 	// MaxBytes bounds the files, each in whole pages of 4 KiB.
 	MaxBytes int64
+	// MaxEntries bounds the values, which take 160 bytes of memory each; 0: it does not. Writers at once may go beyond
+	// it by one each.
+	MaxEntries int
 	// Policy is this cache's alone; nil is least recently used first.
 	Policy Policy
 	// Logger is slog.Default if nil.
@@ -63,6 +67,7 @@ type Config struct {
 type Cache struct {
 	dir    string // DIR/v1
 	max    int64
+	most   int // entries
 	log    *slog.Logger
 	lock   *os.File
 	write  func(*os.File, []byte) (int, error) // (*os.File).Write, but for tests
@@ -98,8 +103,11 @@ func Open(cfg Config) (*Cache, error) {
 			cfg.MaxBytes)
 	}
 	c := &Cache{
-		dir: filepath.Join(cfg.Dir, "v1"), max: cfg.MaxBytes, policy: cfg.Policy, log: cfg.Logger,
-		write: (*os.File).Write, loaded: make(chan struct{}), index: newIndex(),
+		dir: filepath.Join(cfg.Dir, "v1"), max: cfg.MaxBytes, most: cfg.MaxEntries, policy: cfg.Policy,
+		log: cfg.Logger, write: (*os.File).Write, loaded: make(chan struct{}), index: newIndex(),
+	}
+	if c.most <= 0 {
+		c.most = math.MaxInt
 	}
 	if c.policy == nil {
 		c.policy = NewLRU()
@@ -314,7 +322,11 @@ func (c *Cache) reserve(n int64) error {
 func (c *Cache) setAside(n int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bytes+c.reserved+n > c.max {
+	entries := len(c.index.of)
+	if n > 0 {
+		entries++
+	}
+	if c.bytes+c.reserved+n > c.max || entries > c.most {
 		return false
 	}
 	c.reserved += n

@@ -293,6 +293,34 @@ func TestEviction(t *testing.T) {
 	})
 }
 
+// TestEntries: there are no more values than may be, those of an earlier process included, however small they are.
+func TestEntries(t *testing.T) {
+	dir := t.TempDir()
+	check := func(most int, values ...int) {
+		t.Helper()
+		c, err := Open(Config{Dir: dir, MaxBytes: 1 << 30, MaxEntries: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		<-c.Loaded()
+		for _, n := range values {
+			if err := put(c, keyOf(n), valueOf(n, 10), AnySize); err != nil {
+				t.Fatal(err)
+			}
+			if n := c.Stats().Entries; n > most {
+				t.Errorf("there are %d values, and %d may be", n, most)
+			}
+		}
+		if n := c.Stats().Entries; n != most || onDisk(t, dir) != int64(most)*page || c.Memory() != int64(most)*entryMemory {
+			t.Errorf("there are %d values in %d bytes, not %d", n, onDisk(t, dir), most)
+		}
+	}
+	check(3, 0, 1, 2, 3, 4)
+	check(3)
+	check(2)
+}
+
 // TestTogether has everybody want the same few values of a cache that holds some of them.
 func TestTogether(t *testing.T) {
 	const size = 3 << 10

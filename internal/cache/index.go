@@ -1,5 +1,8 @@
 package cache
 
+// entryMemory is what an entry takes of memory, the policy's part included.
+const entryMemory = 160
+
 // page is what files are counted in, as disks do.
 const page = 4 << 10
 

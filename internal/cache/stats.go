@@ -28,6 +28,9 @@ func (c *Cache) Stats() Stats {
 	}
 }
 
+// Memory is what the cache's entries may take of memory.
+func (c *Cache) Memory() int64 { return min(int64(c.most), c.max/page) * entryMemory }
+
 // AgeBounds are the upper ends of the ages that are counted together; more is counted with the last Counts.
 func AgeBounds() [9]time.Duration {
 	const day = 24 * time.Hour

@@ -33,13 +33,14 @@ type Role string
 const (
 	Master Role = "master"
 	Worker Role = "worker"
+	Cache  Role = "cache"
 )
 
 // Member is a process of the fleet.
 type Member struct {
 	Name string `json:"-"`
 	Role Role   `json:"r"`
-	// Address is where its gRPC port can be reached.
+	// Address is where its gRPC port can be reached, or the HTTP port of a cache.
 	Address string `json:"a"`
 	Zone    string `json:"z,omitempty"`
 	// Slots is the number of streams a worker serves at once.

@@ -68,8 +68,6 @@ func New(cfg Config) (*Control, error) {
 		return nil, errors.New(
 			"--namespaces limits nobody where nobody is asked for a token; set --tokens, --token-review or " +
 				"--token-file, or leave it out")
-	case cfg.Namespaces == "" && cfg.Review != nil:
-		cfg.Logger.Warn("the service accounts of all namespaces may read everything; --namespaces says what each may")
 	case cfg.Namespaces != "":
 		var err error
 		parse := func(text []byte) (Namespaces, error) { return ParseNamespaces(cfg.Namespaces, text) }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/internal/cache"
+	"github.com/penstock-ml/penstock/internal/cache/reads"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 )
@@ -36,6 +37,18 @@ func (f *CacheFlags) Args() []string {
 	return []string{"--cache-dir=" + f.dir, fmt.Sprint("--cache-bytes=", int64(f.bytes))}
 }
 
+// leastMean is what values have on average where all of --cache-bytes can be used: it bounds their number, since each
+// takes memory.
+const leastMean = 64 << 10
+
+// memoryOf is what a cache takes of memory, nothing if it is nil.
+func memoryOf(c *cache.Cache) int64 {
+	if c == nil {
+		return 0
+	}
+	return reads.MaxWaiting + c.Memory()
+}
+
 // maxCaches bounds the workers of a machine that share a directory.
 const maxCaches = 256
 
@@ -50,7 +63,9 @@ func (f *CacheFlags) Open(logger *slog.Logger) (*cache.Cache, error) {
 	}
 	for i := range maxCaches {
 		dir := filepath.Join(f.dir, strconv.Itoa(i))
-		c, err := cache.Open(cache.Config{Dir: dir, MaxBytes: int64(f.bytes), Logger: logger})
+		c, err := cache.Open(cache.Config{
+			Dir: dir, MaxBytes: int64(f.bytes), MaxEntries: 1 + int(f.bytes/leastMean), Logger: logger,
+		})
 		if errors.Is(err, process.ErrLocked) {
 			continue
 		}

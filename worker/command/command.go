@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-ml/penstock/internal/cache/reads"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker"
@@ -130,8 +129,15 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if err != nil {
 		return err
 	}
+	kept, err := f.cache.Open(logger)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		defer kept.Close() //nolint:errcheck // what is there is found again
+	}
 	if f.limit > 0 {
-		if f.memory, err = f.within(f.functions.within(functions)); err != nil {
+		if f.memory, err = f.within(f.functions.within(functions), memoryOf(kept)); err != nil {
 			return err
 		}
 	}
@@ -144,6 +150,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	cfg := worker.Config{
 		Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Network: f.network,
 		Ops: ops, Version: version, Logger: logger, Python: functions,
+		Cache: kept,
 	}
 	if cfg.RPC, err = f.ports.Config(); err != nil {
 		return err
@@ -153,12 +160,6 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
-	}
-	if cfg.Cache, err = f.cache.Open(logger); err != nil {
-		return err
-	}
-	if cfg.Cache != nil {
-		defer cfg.Cache.Close() //nolint:errcheck // what is there is found again
 	}
 	if cfg.Listener, err = cli.Listen(cmd.Context(), "listen", f.listen); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -177,25 +178,29 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	return Run(cmd.Context(), cfg, 0)
 }
 
-// within is what streams may hold within --memory-limit, beside what the worker and its Python processes take.
-func (f *workerFlags) within(processes int64) (cli.Bytes, error) {
-	most := f.limit - overhead - f.limit/16 - cli.Bytes(processes)
-	if f.cache.dir != "" {
-		most -= reads.MaxWaiting
-	}
-	least := cli.Bytes(128 << 20)
-	switch {
-	case most >= minMemory:
-		return most, nil
-	case processes == 0:
-		return 0, fmt.Errorf("--memory-limit: %v leaves too little for streams; want %v or more", &f.limit, &least)
-	}
-	theirs := cli.Bytes(processes)
-	least += theirs + theirs/15 // a sixteenth of all is left
+// within is what streams may hold within --memory-limit, beside what the worker, its Python processes and its cache
+// take.
+func (f *workerFlags) within(processes, cache int64) (cli.Bytes, error) {
+	theirs := cli.Bytes(processes + cache)
+	most := f.limit - overhead - f.limit/16 - theirs
+	least := cli.Bytes(128<<20) + theirs + theirs/15 // a sixteenth of all is left
 	least = (least + 1<<20 - 1) >> 20 << 20
-	return 0, fmt.Errorf("--memory-limit: %v leaves too little for streams: Python processes may take %v, 512MiB for "+
-		"each CPU unless --python-processes or --python-memory says otherwise; want %v or more, or have fewer of them",
-		&f.limit, &theirs, &least)
+	if most >= minMemory {
+		return most, nil
+	}
+	var why, do string
+	if cache > 0 {
+		takes := cli.Bytes(cache)
+		why, do = fmt.Sprintf(": the cache takes %v", &takes), ", or a smaller --cache-bytes"
+	}
+	if processes > 0 {
+		takes := cli.Bytes(processes)
+		why += fmt.Sprintf(": Python processes may take %v, 512MiB for each CPU unless --python-processes or "+
+			"--python-memory says otherwise", &takes)
+		do += ", or have fewer of them"
+	}
+	return 0, fmt.Errorf("--memory-limit: %v leaves too little for streams%s; want %v or more%s", &f.limit, why, &least,
+		do)
 }
 
 // Run runs a worker until ctx ends, and has the Go runtime keep to what its streams may hold, what a worker takes
@@ -208,10 +213,7 @@ func Run(ctx context.Context, cfg worker.Config, others int64) error {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
-		if cfg.Cache != nil {
-			others += reads.MaxWaiting
-		}
-		debug.SetMemoryLimit(cfg.Memory + overhead + others)
+		debug.SetMemoryLimit(cfg.Memory + overhead + memoryOf(cfg.Cache) + others)
 		if os.Getenv("GOGC") == "" { // below the limit memory is there to be used
 			debug.SetGCPercent(gcPercent)
 		}

@@ -103,12 +103,18 @@ func TestPythonFlagsThatMakeNoSense(t *testing.T) {
 // A container's limit holds for the worker and its processes, unless these are a host's.
 func TestMemoryWithinALimit(t *testing.T) {
 	for _, c := range []struct {
-		limit, want cli.Bytes
-		err         string
-		args        []string
+		limit, want, cache cli.Bytes
+		err                string
+		args               []string
 	}{
 		{limit: 1 << 30, want: 1<<30 - overhead - 1<<26},
 		{limit: 100 << 20, err: "100MiB leaves too little for streams; want 128MiB or more"},
+		{limit: 1 << 30, cache: 64 << 20, want: 1<<30 - overhead - 1<<26 - 64<<20},
+		{
+			limit: 128 << 20, cache: 75 << 20,
+			err: "streams: the cache takes 75MiB; want 208MiB or more, or a smaller --cache-bytes",
+		},
+		{limit: 208 << 20, cache: 75 << 20, want: 24 << 20},
 		{limit: 2 << 30, want: 1<<30 - overhead - 1<<27, args: []string{"--python=default=/bin/sh", "--python-processes=2"}},
 		{
 			limit: 1 << 30, args: []string{"--python=default=/bin/sh", "--python-processes=4"},
@@ -130,7 +136,7 @@ func TestMemoryWithinALimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.within(f.functions.within(functions))
+		got, err := f.within(f.functions.within(functions), int64(c.cache))
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%v of %q: %v, want %v: %v", &c.limit, c.args, &got, &c.want, err)
 		}

@@ -1,7 +1,8 @@
 // Package reads keeps what a process read of files: a decorator of storage. It keeps units, the ranges that readers ask
 // for (column chunks, ranges of pages, extents), and never what lies between them, so that other readers find them
-// whatever else these want. A unit is known by profile, URI, ETag and range: it is exact and never stale. What has no
-// strong ETag, or lies on this machine's disk, is not kept.
+// whatever else these want. A small file that was read as a whole is a unit, and has the parts of it that are wanted
+// later. A unit is known by profile, URI, ETag and range: it is exact and never stale. What has no strong ETag, or lies
+// on this machine's disk, is not kept.
 //
 // A Reads may be used by many goroutines at once. Of readers of a unit at once one reads it, and the others wait for it
 // a little. Run writes what is to be kept.
@@ -25,6 +26,9 @@ import (
 const (
 	// minUnit is what a unit must have to be worth a file, which takes whole pages of the disk.
 	minUnit = 4 << 10
+	// maxWhole is up to what size a file is looked for as a whole, too: readers read small files so at first, to find
+	// out what they hold.
+	maxWhole = 1 << 20
 	// patience is how long a reader waits for another one that reads the same.
 	patience = time.Second
 )
@@ -74,20 +78,23 @@ func (r *Reads) Fill(
 ) error {
 	c := call{r: r, ranges: ranges, into: into, keys: make([]cache.Key, len(ranges)), wanted: make([]bool, len(ranges))}
 	kept := f.GetEtag() != "" && !storage.IsWeak(f) && !storage.IsLocal(f)
+	if size := f.GetSize(); kept && size <= maxWhole {
+		c.whole, c.size = keyOf(profile, f, storage.Range{Length: size}), size
+	}
 	var theirs []claimed
 	for i, of := range ranges {
-		switch {
-		case of.Length == 0:
-			continue
-		case !kept || of.Length < minUnit:
-			c.wanted[i] = true
+		if of.Length == 0 {
 			continue
 		}
-		c.keys[i] = keyOf(profile, f, of)
+		if kept && of.Length >= minUnit {
+			c.keys[i] = keyOf(profile, f, of)
+		}
 		if c.hit(i) {
 			continue
 		}
-		if others := c.claim(i); others != nil {
+		if c.keys[i] == (cache.Key{}) {
+			c.wanted[i] = true
+		} else if others := c.claim(i); others != nil {
 			theirs = append(theirs, claimed{i, others})
 		}
 	}
@@ -115,38 +122,44 @@ type call struct {
 	ranges []storage.Range
 	into   [][]byte
 	keys   []cache.Key // zero: not kept
-	wanted []bool      // to be read
-	mine   []int       // of these those that others wait for
+	whole  cache.Key   // of the file, if it is small, and of so many bytes; or zero
+	size   int64
+	wanted []bool // to be read
+	mine   []int  // of these those that others wait for
 }
 
 // hit fills a range with what is kept of it, and reports whether it could.
 func (c *call) hit(i int) bool {
-	c.r.mu.Lock()
-	data, ok := c.r.queued[c.keys[i]]
-	c.r.mu.Unlock()
-	if ok {
-		copy(c.into[i], data)
-	} else {
-		ok = c.r.read(c.keys[i], c.into[i])
+	of, into := c.ranges[i], c.into[i]
+	if !c.r.read(c.keys[i], of.Length, into, 0) && !c.r.read(c.whole, c.size, into, of.Offset) {
+		return false
 	}
-	if ok {
-		c.r.hits.Add(1)
-		c.r.hitBytes.Add(uint64(len(c.into[i])))
-	}
-	return ok
+	c.r.hits.Add(1)
+	c.r.hitBytes.Add(uint64(len(into)))
+	return true
 }
 
-// read reads a unit of the cache.
-func (r *Reads) read(key cache.Key, into []byte) bool {
+// read reads a part of a unit of size bytes, if it is kept.
+func (r *Reads) read(key cache.Key, size int64, into []byte, from int64) bool {
+	if key == (cache.Key{}) {
+		return false
+	}
+	r.mu.Lock()
+	data, ok := r.queued[key]
+	r.mu.Unlock()
+	if ok {
+		copy(into, data[from:])
+		return true
+	}
 	v, ok := r.units.Get(key)
 	if !ok {
 		return false
 	}
 	defer v.Close() //nolint:errcheck // it was read
-	if v.Size() != int64(len(into)) {
+	if v.Size() != size {
 		return false
 	}
-	_, err := v.ReadAt(into, 0)
+	_, err := v.ReadAt(into, from)
 	return err == nil
 }
 

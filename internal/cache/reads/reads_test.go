@@ -99,6 +99,9 @@ func TestBytesAreTheOrigins(t *testing.T) {
 				offset := 10_000 * rapid.Int64Range(0, 100).Draw(t, "offset")
 				return storage.Range{Offset: offset, Length: min(1<<20-offset, 7_000*rapid.Int64Range(0, 9).Draw(t, "n"))}
 			}), 0, 6).Draw(rt, "ranges")
+			if rapid.IntRange(0, 9).Draw(rt, "whole") == 0 {
+				ranges = append(ranges, storage.Range{Length: 1 << 20})
+			}
 			f := o.file()
 			f.Etag = rapid.SampledFrom([]string{"1", "2", "", "W/3"}).Draw(rt, "etag")
 			read(rt, r, o, f, ranges...)
@@ -187,6 +190,21 @@ func TestNobodyWaitsLongForAnother(t *testing.T) {
 			t.Errorf("%d bytes were read", n)
 		}
 	})
+}
+
+// TestASmallFileIsKeptAsAWhole: parts of it, however small, are then there.
+func TestASmallFileIsKeptAsAWhole(t *testing.T) {
+	o, dir := newOrigin(100_000), t.TempDir()
+	whole, parts := storage.Range{Length: 100_000}, []storage.Range{{Offset: 10, Length: 50}, {Offset: 500, Length: 90_000}}
+	r, end := open(t, o, dir, 1<<30)
+	read(t, r, o, o.file(), whole)
+	read(t, r, o, o.file(), parts...) // what waits to be written is there
+	end()
+	r, _ = open(t, o, dir, 1<<30)
+	read(t, r, o, o.file(), parts...)
+	if n := o.bytes.Load(); n != whole.Length {
+		t.Errorf("%d bytes were read", n)
+	}
 }
 
 func TestAFailedReadIsTheCallersOwn(t *testing.T) {
