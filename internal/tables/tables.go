@@ -60,9 +60,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
 	for i, uri := range of.GetUri() {
 		named, ok := spec.ParseTable(uri)
-		switch {
-		case !ok:
+		if !ok {
 			continue
+		}
+		if err := discreet(named); err != nil {
+			return nil, err
+		}
+		switch {
 		case len(of.GetUri()) > 1:
 			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i,
 				uri)
@@ -84,6 +88,16 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 	}
 	files, left, err := storage.Tell(ctx, st, of)
 	return &Listing{Files: files, LeftOut: left}, err
+}
+
+// discreet refuses a table's URI that holds what gives access, also where a version may stand.
+func discreet(named spec.TableURI) error {
+	before := "/@"
+	if _, host, _ := strings.Cut(named.Root, "://"); named.Version != "" && !strings.Contains(host, "/") &&
+		strings.Contains(host, ":") {
+		before = "@" // as in https://user:password@host
+	}
+	return storage.Discreet(named.Root + before + named.Asked + "=" + named.Version)
 }
 
 // open finds the files of a table.
