@@ -24,7 +24,9 @@ func TestSecretInAURI(t *testing.T) {
 		"iceberg+rest://me:hunter2@lake/db.t", "iceberg+rest://me:hunter2@lake", "delta+rest://me:hunter2@lake/db.t",
 	} {
 		for _, of := range []*pb.Dataset{
-			{Uri: []string{uri}}, {Uri: []string{uri, "file:///t"}}, {Uri: []string{uri}, Format: &pb.Format{}},
+			{Uri: []string{uri}},
+			{Uri: []string{uri, "file:///t"}},
+			{Uri: []string{uri}, Format: &pb.Format{}},
 			{Uri: []string{uri}, Split: "train"},
 		} {
 			_, err := Tell(t.Context(), st, of)

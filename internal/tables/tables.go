@@ -129,7 +129,8 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	}
 	root = cmp.Or(snapshot.Root, root)
 	if len(snapshot.Files) == 0 {
-		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
+		return nil, fmt.Errorf("its version %s has no files: write rows to it, or name another version behind an \"@\"",
+			snapshot.Version)
 	}
 	t := &Table{Snapshot: snapshot, URI: named.At(snapshot.Version).String()}
 	if t.Columns, err = columns(snapshot); err != nil {
