@@ -25,7 +25,7 @@ func TestTables(t *testing.T) {
 		"delta/spark-dv-with-columnmapping":              {"part", "col1"},
 		"delta/spark-table-with-columnmapping-mode-name": {"IntegerType", "LongType"},
 		"delta/spark-table-with-columnmapping-mode-id":   {"IntegerType", "LongType"},
-		"iceberg/evolved": {"id"}, "iceberg/spark-evolved": {"id"}, "iceberg/migrated": {"id"},
+		"iceberg/evolved": {"id", "text"}, "iceberg/spark-evolved": {"id"}, "iceberg/migrated": {"id", "key"},
 		"iceberg/spark-positions": {"id"}, "iceberg/spark-vectors": {"id"}, "iceberg/spark-upgraded": {"id"},
 		"iceberg/spark-refs": {"id"}, "iceberg/spark-migrated": {"id"}, "iceberg/spark-partitioned": {"id"},
 	} {
@@ -40,6 +40,9 @@ func TestTables(t *testing.T) {
 			}
 			s := &pb.Spec{Dataset: &pb.Dataset{Uri: []string{kind + "+" + dir + "@" + version}}}
 			for _, c := range columns {
+				if !strings.HasPrefix(want.Columns[c], "INT") {
+					continue // it is another one in this version
+				}
 				s.Features = append(s.Features, feature(pb.Layout_SPARSE, c))
 			}
 			in, err := New(t.Context(), s, store)
