@@ -587,3 +587,30 @@ func TestIcebergExpiresWithinAnEpoch(t *testing.T) {
 		t.Errorf("got the error %v", err)
 	}
 }
+
+// TestIcebergWidened filters columns that files have as narrower types, whose bounds are of these.
+func TestIcebergWidened(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	dir := copied(t, filepath.Join(icebergTables, "spark-evolved"))
+	const version = "4550635354946392937"
+	layouts := map[string]string{"id": "sparse"}
+	for filter, ids := range map[string][]int{
+		"id > 2":                  {3, 5000000000},
+		"id = 1":                  {1},
+		"f >= 1.5 and f < 2.5":    {1},
+		"f = 2.5":                 {3},
+		"price < 0":               {2},
+		"price > 1 and price < 3": {1, 3},
+	} {
+		s := tableSpec(t, "iceberg+"+dir+"@"+version, layouts, fmt.Sprintf("batch_size: 4, filter: %q", filter))
+		got, err := readTable(t, c, filter, s)
+		must(t, err)
+		var want []string
+		for _, id := range ids {
+			want = append(want, fmt.Sprintf("id=[%d]", id))
+		}
+		slices.Sort(want)
+		sameRows(t, filter, got, want)
+	}
+}
