@@ -77,6 +77,9 @@ func (l limited) MetadataOf(ctx context.Context, profile, uri string) (string, e
 	if err != nil || l.limits.Unlimited() {
 		return at, err
 	}
+	if err := l.limits.MayReadFile(at); err != nil { // which does not say where another's table lies
+		return "", err
+	}
 	_, err = l.datasets([]string{at})
 	return at, err
 }

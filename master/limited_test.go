@@ -77,6 +77,9 @@ func TestATableOfACatalogueLiesWhereItMayBeRead(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := limited{lying{disk, at}, limits}.MetadataOf(t.Context(), "", "rest://lake/db.t")
+		if err != nil && strings.Contains(err.Error(), at) {
+			t.Errorf("the error tells where it lies: %v", err)
+		}
 		if status.Code(err) != want {
 			t.Errorf("%s: %v, want %v", at, err, want)
 		}

@@ -479,3 +479,138 @@ func TestTablesVacuumedWithinAnEpoch(t *testing.T) {
 		})
 	}
 }
+
+// iceberg is a table of which all that came after a snapshot is still to come.
+type iceberg struct {
+	dir, later string
+}
+
+// newIceberg is the table as it was when a rewrite of its files was still to come, with the rows that it had.
+func newIceberg(t *testing.T) (l iceberg, before tabletest.Version) {
+	t.Helper()
+	l = iceberg{copied(t, filepath.Join(icebergTables, "spark-positions")), t.TempDir()}
+	for i := 9; i <= 13; i++ {
+		name := fmt.Sprintf("v%d.metadata.json", i)
+		must(t, os.Rename(filepath.Join(l.dir, "metadata", name), filepath.Join(l.later, name)))
+	}
+	l.hint(t, 8)
+	return l, tabletest.Read(t, l.dir).Versions[beforeRewrite]
+}
+
+// beforeRewrite is the snapshot of v8.metadata.json, of which the next ones replace the files.
+const beforeRewrite = "2624410460836818292"
+
+func (l iceberg) hint(t *testing.T, version int) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(l.dir, "metadata/version-hint.text"), []byte(strconv.Itoa(version)), 0o600))
+}
+
+// rewrite has the later snapshots come.
+func (l iceberg) rewrite(t *testing.T) {
+	t.Helper()
+	must(t, os.CopyFS(filepath.Join(l.dir, "metadata"), os.DirFS(l.later)))
+	l.hint(t, 13)
+}
+
+// expire removes the files of the snapshot that the later ones do without.
+func (l iceberg) expire(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"data/part=*/00000-3[789]-*", "metadata/snap-" + beforeRewrite + "-*"} {
+		found, err := filepath.Glob(filepath.Join(l.dir, pattern))
+		must(t, err)
+		if len(found) == 0 {
+			t.Fatalf("no %s", pattern)
+		}
+		for _, path := range found {
+			must(t, os.Remove(path))
+		}
+	}
+}
+
+// TestIcebergMovesOn: a job stays at the snapshot that it began with while files are rewritten, also elsewhere, and
+// says what is gone once that has expired.
+func TestIcebergMovesOn(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	l, before := newIceberg(t)
+	layouts := readable(before)
+	s := tableSpec(t, "iceberg+"+l.dir, layouts, "shuffle: true, batch_size: 2")
+	job, err := openRank(t.Context(), c, "moves", s, [][]*pb.State{nil}, 0)
+	must(t, err)
+	first, err := takeRows(t, job, 3)
+	must(t, err)
+	state := job.State()
+	if of, ok := spec.ParseTable(state.GetTable()); !ok || of.Version != beforeRewrite {
+		t.Errorf("the state is of the table %q", state.GetTable())
+	}
+	l.rewrite(t)
+	rest, err := takeRows(t, job, 0)
+	must(t, err)
+	must(t, job.Close())
+	sameRows(t, "the session", slices.Concat(first, rest), wanted(before, layouts))
+
+	states := [][]*pb.State{{state}}
+	job, err = openRank(t.Context(), c, "restored", s, states, 0)
+	must(t, err)
+	rest, err = takeRows(t, job, 0)
+	must(t, err)
+	must(t, job.Close())
+	sameRows(t, "restored", slices.Concat(first, rest), wanted(before, layouts))
+
+	l.expire(t)
+	job, err = openRank(t.Context(), c, "expired", s, states, 0)
+	if err == nil {
+		_, err = takeRows(t, job, 0)
+		_ = job.Close() // which may say the same
+	}
+	if err == nil || !strings.Contains(err.Error(), beforeRewrite) || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("after its snapshot expired: %v", err)
+	}
+}
+
+// TestIcebergExpiresWithinAnEpoch: a file that is gone while a job reads is an error that says what to do.
+func TestIcebergExpiresWithinAnEpoch(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	l, before := newIceberg(t)
+	s := tableSpec(t, "iceberg+"+l.dir, readable(before), "shuffle: true, batch_size: 1")
+	s.Epochs = 1000
+	job, err := openRank(t.Context(), c, "expires", s, [][]*pb.State{nil}, 0)
+	must(t, err)
+	_, err = takeRows(t, job, 2)
+	must(t, err)
+	l.rewrite(t)
+	l.expire(t)
+	_, err = takeRows(t, job, 0)
+	_ = job.Close() // which may say the same
+	if err == nil || !strings.Contains(err.Error(), "/data/part=") || !strings.Contains(err.Error(), "expire") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+// TestIcebergWidened filters columns that files have as narrower types, whose bounds are of these.
+func TestIcebergWidened(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	dir := copied(t, filepath.Join(icebergTables, "spark-evolved"))
+	const version = "4550635354946392937"
+	layouts := map[string]string{"id": "sparse"}
+	for filter, ids := range map[string][]int{
+		"id > 2":                  {3, 5000000000},
+		"id = 1":                  {1},
+		"f >= 1.5 and f < 2.5":    {1},
+		"f = 2.5":                 {3},
+		"price < 0":               {2},
+		"price > 1 and price < 3": {1, 3},
+	} {
+		s := tableSpec(t, "iceberg+"+dir+"@"+version, layouts, fmt.Sprintf("batch_size: 4, filter: %q", filter))
+		got, err := readTable(t, c, filter, s)
+		must(t, err)
+		var want []string
+		for _, id := range ids {
+			want = append(want, fmt.Sprintf("id=[%d]", id))
+		}
+		slices.Sort(want)
+		sameRows(t, filter, got, want)
+	}
+}

@@ -53,7 +53,7 @@ func (in *Interpreter) exclude(ctx context.Context, f *pb.File, e *pb.Excluded, 
 
 // positions reads a file of positions, of which those of one file count.
 func (in *Interpreter) positions(ctx context.Context, file *pb.File, path string, gone map[int64]bool) error {
-	f, err := in.openFile(ctx, file)
+	f, err := in.openFile(ctx, file, nil)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/tables"
 )
 
 // stored is a file in a storage as an io.ReaderAt.
@@ -39,7 +40,7 @@ type parquetFile struct {
 	rows    int64
 }
 
-func (in *Interpreter) openFile(ctx context.Context, file *pb.File) (f *parquetFile, err error) {
+func (in *Interpreter) openFile(ctx context.Context, file *pb.File, of *tables.Table) (f *parquetFile, err error) {
 	defer recovered(&err)
 	r := stored{ctx, in.store, in.spec.GetDataset().GetStorage(), file}
 	f = &parquetFile{}
@@ -55,8 +56,8 @@ func (in *Interpreter) openFile(ctx context.Context, file *pb.File) (f *parquetF
 		return nil, fmt.Errorf("the file counts %d rows, its row groups %d", n, f.rows)
 	}
 	schema := f.reader.Metadata().Schema
-	if in.table != nil {
-		schema = named(schema, in.table.Schema.Fields())
+	if of != nil {
+		schema = named(schema, of.Schema.Fields())
 	}
 	if f.columns, err = columnsOf(schema); err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func compareFile(t *testing.T, path string, want map[string][]any) {
 		t.Fatal(err)
 	}
 	in := &Interpreter{store: memoryStore{"mem://a": b}}
-	f, err := in.openFile(t.Context(), &pb.File{Uri: "mem://a", Size: int64(len(b))})
+	f, err := in.openFile(t.Context(), &pb.File{Uri: "mem://a", Size: int64(len(b))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (in *Interpreter) side(ctx context.Context, s *side, p parameters) error {
 	if err != nil || len(files) != 1 {
 		return errors.Join(fmt.Errorf("%d files", len(files)), err)
 	}
-	f, err := in.openFile(ctx, files[0])
+	f, err := in.openFile(ctx, files[0], nil)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package reference
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/parquet-go/parquet-go/format"
@@ -59,7 +60,8 @@ func (n *naming) field(fields []arrow.Field) any {
 			return id == strconv.Itoa(int(at.FieldID))
 		}
 		stored, ok := f.Metadata.GetValue(snapshots.StoredName)
-		return stored == at.Name || !ok && f.Name == at.Name
+		others, _ := f.Metadata.GetValue(snapshots.OtherNames)
+		return stored == at.Name || !ok && f.Name == at.Name || slices.Contains(strings.Split(others, "\x00"), at.Name)
 	})
 	if i < 0 {
 		at.Name = unnamed

@@ -42,7 +42,7 @@ func (in *Interpreter) open(ctx context.Context, file *pb.File) (table, error) {
 		}
 	}
 	if name == parquetName {
-		f, err := in.openFile(ctx, file)
+		f, err := in.openFile(ctx, file, in.table)
 		if err != nil {
 			return nil, err
 		}

@@ -149,17 +149,32 @@ func Canonical(uri string) (string, error) {
 			"such as s3://bucket/shards-{000000..000099}.tar")
 	case !ok:
 		return file.URI(uri)
-	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
-		return "", fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
 	case err != nil && strings.Contains(authority, "@"): // what may be a password is not repeated: messages are logged
 		return "", object.Secret(fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, err))
-	case err != nil:
+	}
+	if secret := Discreet(uri); secret != nil {
+		return "", secret
+	}
+	if err != nil {
 		return "", fmt.Errorf("%s: %w", uri, err)
-	case strings.Contains(authority, "@") && !mayHaveName(scheme):
-		return "", object.Secret(fmt.Errorf(
-			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme))
 	}
 	return store.Canonical(uri)
+}
+
+// Discreet refuses a URI that holds what gives access, and does not repeat it.
+func Discreet(uri string) error {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	switch {
+	case !ok:
+		return nil
+	case object.HoldsSecret(uri) && scheme+"://" != file.Scheme:
+		return fmt.Errorf("a URI of scheme %s cannot be taken: %w", scheme, object.ErrSecret)
+	case strings.Contains(authority, "@") && !mayHaveName(scheme):
+		return object.Secret(fmt.Errorf(
+			"a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme))
+	}
+	return nil
 }
 
 // mayHaveName reports whether a scheme's URIs may have a name before an "@".

@@ -60,9 +60,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, error) {
 	for i, uri := range of.GetUri() {
 		named, ok := spec.ParseTable(uri)
-		switch {
-		case !ok:
+		if !ok {
 			continue
+		}
+		if err := discreet(named); err != nil {
+			return nil, err
+		}
+		switch {
 		case len(of.GetUri()) > 1:
 			return nil, fmt.Errorf("dataset.uri[%d] is a table, %s, which is a dataset by itself: name it alone", i,
 				uri)
@@ -84,6 +88,16 @@ func Tell(ctx context.Context, st storage.Storage, of *pb.Dataset) (*Listing, er
 	}
 	files, left, err := storage.Tell(ctx, st, of)
 	return &Listing{Files: files, LeftOut: left}, err
+}
+
+// discreet refuses a table's URI that holds what gives access, also where a version may stand.
+func discreet(named spec.TableURI) error {
+	before := "/@"
+	if _, host, _ := strings.Cut(named.Root, "://"); named.Version != "" && !strings.Contains(host, "/") &&
+		strings.Contains(host, ":") {
+		before = "@" // as in https://user:password@host
+	}
+	return storage.Discreet(named.Root + before + named.Asked + "=" + named.Version)
 }
 
 // open finds the files of a table.
@@ -115,7 +129,8 @@ func open(ctx context.Context, st storage.Storage, profile string, named spec.Ta
 	}
 	root = cmp.Or(snapshot.Root, root)
 	if len(snapshot.Files) == 0 {
-		return nil, fmt.Errorf("its version %s has no files", snapshot.Version)
+		return nil, fmt.Errorf("its version %s has no files: write rows to it, or name another version behind an \"@\"",
+			snapshot.Version)
 	}
 	t := &Table{Snapshot: snapshot, URI: named.At(snapshot.Version).String()}
 	if t.Columns, err = columns(snapshot); err != nil {

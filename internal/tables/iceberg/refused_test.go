@@ -50,7 +50,7 @@ func TestRefused(t *testing.T) {
 		"no format":          {map[string][]byte{"v1.metadata.json": []byte(`{}`)}, "", "no format-version"},
 		"newer format":       {meta(obj{"format-version": 4}), "", "format's version 4; versions 1 to 3"},
 		"no location":        {meta(obj{"location": ""}), "", "no location"},
-		"nothing written":    {meta(obj{"current-snapshot-id": -1}), "", "nothing was written"},
+		"nothing written":    {meta(obj{"current-snapshot-id": -1}), "", "no current snapshot: write rows to it"},
 		"expired":            {meta(obj{"current-snapshot-id": 9}), "", "the snapshot 9 has expired"},
 		"no such version":    {meta(nil), "nope", "@nope is no version: there are @2 of 1970-01-01T00:00:02Z, @1 of"},
 		"no such snapshot":   {meta(nil), "123", "@123 is no version"},
