@@ -36,7 +36,8 @@ var isVersion = regexp.MustCompile(`^(\d{1,19})(?:-(\d{1,9}))?$`)
 func (m *metadata) version(named string) (version, error) {
 	if named == "" {
 		if m.Current == nil || *m.Current < 0 {
-			return version{}, fmt.Errorf("it has no current snapshot: write rows to it, or name a version behind an \"@\": %s",
+			return version{}, fmt.Errorf(
+				"it has no current snapshot: write rows to it, or name a version behind an \"@\": %s",
 				m.known())
 		}
 		return m.at(*m.Current, true)
