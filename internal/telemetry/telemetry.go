@@ -22,9 +22,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/sync/errgroup"
-
-	"google.golang.org/grpc/peer"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -35,9 +32,7 @@ const (
 	// writeTimeout bounds a whole answer, so a CPU profile too. Who writes for longer moves its own deadline on.
 	writeTimeout = 2 * time.Minute
 	idleTimeout  = 2 * time.Minute
-	// shutdownTimeout is how long running requests may take to end after they were told to.
-	shutdownTimeout = 3 * time.Second
-	maxHeader       = 32 << 10
+	maxHeader    = 32 << 10
 	// scrapes is how many are answered at once.
 	scrapes = 4
 )
@@ -120,30 +115,5 @@ func answer(w http.ResponseWriter, err error) {
 
 // Run serves until ctx ends, and then until running requests have ended.
 func (s *Server) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return peer.NewContext(ctx, &peer.Peer{Addr: c.RemoteAddr()}) // for rpc.Welcome
-	}
-	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	group.Go(func() error {
-		door := rpc.LimitStrangers(s.cfg.Listener)
-		serve := func() error { return s.http.Serve(door) }
-		if s.cfg.TLS != nil {
-			serve = func() error { return s.http.ServeTLS(door, "", "") }
-		}
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("telemetry: serve %s: %w", s.cfg.Listener.Addr(), err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if s.http.Shutdown(soft) != nil {
-			return s.http.Close()
-		}
-		return nil
-	})
-	return group.Wait()
+	return rpc.ServeHTTP(ctx, "telemetry", s.http, s.cfg.Listener)
 }

@@ -26,9 +26,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/peer"
-
 	"github.com/penstock-ml/penstock/internal/cache"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -42,8 +39,6 @@ const (
 	// A request may take patience, and a second more for each slowest bytes.
 	patience, slowest = 30 * time.Second, 1 << 20
 	idleTimeout       = 2 * time.Minute
-	// shutdownTimeout is how long running requests may take to end after they were told to.
-	shutdownTimeout = 3 * time.Second
 	// atOnce is how many requests of a bucket run; more are told to come again.
 	atOnce = 256
 )
@@ -121,32 +116,7 @@ func New(cfg Config) (*Server, error) {
 
 // Run serves until ctx ends, and then until running requests have ended.
 func (s *Server) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return peer.NewContext(ctx, &peer.Peer{Addr: c.RemoteAddr()}) // for rpc.Welcome
-	}
-	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	group.Go(func() error {
-		door := rpc.LimitStrangers(s.cfg.Listener)
-		serve := func() error { return s.http.Serve(door) }
-		if s.cfg.TLS != nil {
-			serve = func() error { return s.http.ServeTLS(door, "", "") }
-		}
-		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("bucket: serve %s: %w", s.cfg.Listener.Addr(), err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		soft, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if s.http.Shutdown(soft) != nil {
-			return s.http.Close()
-		}
-		return nil
-	})
-	return group.Wait()
+	return rpc.ServeHTTP(ctx, "bucket", s.http, s.cfg.Listener)
 }
 
 // serve answers a request whose caller is known. The path is read as it is: a name may have any bytes, and a mux would
