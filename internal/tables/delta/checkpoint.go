@@ -20,7 +20,7 @@ func (l *loader) checkpoint(ctx context.Context, c *checkpoint, each func(*actio
 			return fmt.Errorf("it says that it is of version %d: restore it", a.Checkpoint.Version)
 		case a.Sidecar != nil:
 			sidecars = append(sidecars, a.Sidecar.Path[strings.LastIndexByte(a.Sidecar.Path, '/')+1:])
-			return l.keep(int64(len(a.Sidecar.Path)) + 16)
+			return l.memory.Keep(int64(len(a.Sidecar.Path)) + 16)
 		}
 		return each(a)
 	}

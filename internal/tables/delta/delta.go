@@ -26,7 +26,7 @@ func open(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{table: t}
+	l := &loader{table: t, memory: table.Memory{Ask: t.Take}}
 	version, err := h.version(ctx, l, t.Version)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func open(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newReplay(within, l.keep)
+	r := newReplay(within, l.memory.Keep)
 	if err := l.commits(ctx, from.commits, r.apply); err != nil {
 		return nil, err
 	}

@@ -17,43 +17,16 @@ import (
 const (
 	atOnce     = 64       // commits that are read at once
 	atOnceSize = 16 << 20 // and their bytes, if they are several
-	grain      = 1 << 20  // memory is asked for in such pieces
 )
 
 // loader reads a log's files.
 type loader struct {
-	table *table.Table
-	room  int64 // that files being read have; it is used again
-	owed  int64 // memory that is kept and not asked for yet
-}
-
-// take asks for memory.
-func (l *loader) take(n int64) error {
-	if l.table.Take == nil || n <= 0 {
-		return nil
-	}
-	return l.table.Take(n)
-}
-
-// keep counts memory that is kept.
-func (l *loader) keep(n int64) error {
-	if l.owed += n; l.owed < grain {
-		return nil
-	}
-	n, l.owed = l.owed, 0
-	return l.take(n)
+	table  *table.Table
+	memory table.Memory
 }
 
 // use makes room for files of so many bytes, and what is parsed of them.
-func (l *loader) use(size int64) error {
-	size *= 3
-	if size <= max(l.room, grain) {
-		return nil
-	}
-	err := l.take(size - l.room)
-	l.room = max(l.room, size)
-	return err
-}
+func (l *loader) use(size int64) error { return l.memory.Use(3 * size) }
 
 // commits hands on the actions of commits, in the order that these are given in, the last action of each first: what
 // comes later overrides.

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
 // root is a table's folder. Nothing outside it is read.
@@ -25,11 +26,8 @@ func newRoot(uri string) (root, error) {
 	return root{uri, scheme, authority}, nil
 }
 
-var (
-	hasScheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$`)
-	errLeaves = errors.New("it lies outside the table, as files of a shallow clone do: make a deep clone, or copy " +
-		"the table's rows")
-)
+var errLeaves = errors.New("it lies outside the table, as files of a shallow clone do: make a deep clone, or copy " +
+	"the table's rows")
 
 // resolve turns a path of the log into a URI as storage has it: not encoded.
 func (r root) resolve(path string) (string, error) {
@@ -38,7 +36,7 @@ func (r root) resolve(path string) (string, error) {
 		return "", fmt.Errorf("the path %.200q is not encoded as URIs are: %w", path, err)
 	}
 	below := text
-	if m := hasScheme.FindStringSubmatch(path); m != nil || strings.HasPrefix(path, "/") {
+	if _, ok := table.Spelled(path); ok || strings.HasPrefix(path, "/") {
 		var inside bool
 		if below, inside = strings.CutPrefix(r.absolute(text), r.uri+"/"); !inside {
 			return "", fmt.Errorf("the path %.200q: %w", path, errLeaves)
@@ -54,16 +52,8 @@ func (r root) resolve(path string) (string, error) {
 
 // absolute writes a URI of Hadoop's as storage has it, if it is one of the same store.
 func (r root) absolute(text string) string {
-	m := hasScheme.FindStringSubmatch(text)
-	if m == nil { // of the store that the table is in
-		return r.scheme + "://" + r.authority + text
+	if uri, ok := table.Spelled(text); ok {
+		return uri
 	}
-	scheme, rest := strings.ToLower(m[1]), m[2]
-	if scheme == "s3a" || scheme == "s3n" {
-		scheme = "s3"
-	}
-	if scheme == "file" && !strings.HasPrefix(rest, "//") {
-		rest = "//" + rest
-	}
-	return scheme + ":" + rest
+	return r.scheme + "://" + r.authority + text // of the store that the table is in
 }

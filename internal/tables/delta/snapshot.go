@@ -151,7 +151,7 @@ func (t *state) stats(f *pb.File, text string, rows int64) func(string) (filter.
 	return func(column string) (filter.Stats, bool) {
 		for i, c := range f.Constants {
 			if c.Name == column {
-				return constantStats(c.Value, keys[i].typ, rows)
+				return table.ConstantStats(c.Value, keys[i].typ, rows)
 			}
 		}
 		if of := leaves[column]; of != nil {

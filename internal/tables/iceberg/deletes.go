@@ -73,7 +73,7 @@ func (r *reader) excluded(f *files) (exclusions, error) {
 			out[of] = append(out[of], &pb.Excluded{
 				Uri: d.uri, Size: d.Size, Form: pb.Excluded_ICEBERG_POSITIONS, Path: of.Path,
 			})
-			if err := r.keep(fileBytes); err != nil {
+			if err := r.memory.Keep(fileBytes); err != nil {
 				return nil, err
 			}
 		}

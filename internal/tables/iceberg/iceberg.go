@@ -20,7 +20,7 @@ func Kind() table.Kind { return table.Kind{Name: "Iceberg", Prefix: "iceberg", O
 // open finds the files of a version: a snapshot's id, a branch or tag, the snapshot of a time such as
 // "2026-11-01T00:00Z", or the current one.
 func open(ctx context.Context, t *table.Table) (*table.Snapshot, error) {
-	l := &loader{table: t}
+	l := &loader{table: t, memory: table.Memory{Ask: t.Take}}
 	at, err := l.inFolder(ctx)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-	"sync"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -19,47 +18,13 @@ import (
 
 const (
 	atOnce  = 8         // manifests that are read at once
-	grain   = 1 << 20   // memory is asked for in such pieces
 	maxFile = 512 << 20 // bytes of a file of metadata
 )
 
 // loader reads a table's metadata. Its methods may be called by several goroutines at once.
 type loader struct {
-	table *table.Table
-
-	mu   sync.Mutex
-	room int64 // that files being read have; it is used again
-	owed int64 // memory that is kept and not asked for yet
-}
-
-// take asks for memory.
-func (l *loader) take(n int64) error {
-	if l.table.Take == nil || n <= 0 {
-		return nil
-	}
-	return l.table.Take(n)
-}
-
-// keep counts memory that is kept.
-func (l *loader) keep(n int64) error {
-	l.mu.Lock()
-	if l.owed += n; l.owed < grain {
-		l.mu.Unlock()
-		return nil
-	}
-	n, l.owed = l.owed, 0
-	l.mu.Unlock()
-	return l.take(n)
-}
-
-// use makes room for files that are read at once, of so many bytes each, and for what is decompressed of them.
-func (l *loader) use(size int64, atOnce int64) error {
-	size *= 2 * atOnce
-	l.mu.Lock()
-	more := max(0, size-max(l.room, grain))
-	l.room = max(l.room, size)
-	l.mu.Unlock()
-	return l.take(more)
+	table  *table.Table
+	memory table.Memory
 }
 
 // find lists files of the table's own below a folder, or one by its URI, by their names.
@@ -95,7 +60,7 @@ func (l *loader) content(ctx context.Context, f *pb.File, atOnce int64) ([]byte,
 	if f.GetSize() > maxFile {
 		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", f.GetUri(), f.GetSize(), maxFile)
 	}
-	if err := l.use(f.GetSize(), atOnce); err != nil {
+	if err := l.memory.Use(2 * atOnce * f.GetSize()); err != nil { // with what is decompressed of them
 		return nil, err
 	}
 	content := make([]byte, f.GetSize())
@@ -111,7 +76,7 @@ func (l *loader) metadata(ctx context.Context, uri string) (*metadata, error) {
 	if content, err = plain(content); err != nil {
 		return nil, fmt.Errorf("%s: %w", uri, err)
 	}
-	if err := l.take(2 * int64(len(content))); err != nil {
+	if err := l.memory.Take(2 * int64(len(content))); err != nil {
 		return nil, err
 	}
 	m, err := parseMetadata(content)

@@ -157,7 +157,7 @@ func (r *reader) manifests(ctx context.Context, s *snapshot) ([]manifestFile, er
 	if err != nil {
 		return nil, err
 	}
-	all, err := parseList(content, r.keep)
+	all, err := parseList(content, r.memory.Keep)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", uri, err)
 	}
@@ -315,7 +315,7 @@ func (m *manifest) add(e *entry) (err error) {
 		d.Sizes = nil
 	}
 	m.found = append(m.found, d)
-	return m.keep(d.size())
+	return m.memory.Keep(d.size())
 }
 
 func (m *manifest) check(d *dataFile) error {

@@ -3,9 +3,10 @@ package iceberg
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/tables/table"
 )
 
 // root is a table's folder. Nothing outside it is read.
@@ -21,11 +22,8 @@ func newRoot(uri, location string) (root, error) {
 	return root{uri, strings.TrimRight(spelled(location), "/")}, nil
 }
 
-var (
-	hasScheme = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$`)
-	errLeaves = errors.New("it lies outside the table's folder: copy the table's rows to a table that has all its " +
-		"files below its location")
-)
+var errLeaves = errors.New("it lies outside the table's folder: copy the table's rows to a table that has all its " +
+	"files below its location")
 
 // resolve turns a path of the metadata into a URI. Paths are not encoded. A table may have been copied: what lies below
 // its location in the metadata lies below its folder.
@@ -47,18 +45,10 @@ func (r root) resolve(path string) (string, error) {
 	return r.uri + "/" + strings.TrimLeft(below, "/"), nil
 }
 
-// spelled writes a path in one of the ways in which engines do.
+// spelled writes a path in one of the ways in which engines do. Without a scheme it is one of this machine's disk.
 func spelled(path string) string {
-	m := hasScheme.FindStringSubmatch(path)
-	if m == nil {
-		return "file://" + path
+	if uri, ok := table.Spelled(path); ok {
+		return uri
 	}
-	scheme, rest := strings.ToLower(m[1]), m[2]
-	if scheme == "s3a" || scheme == "s3n" {
-		scheme = "s3"
-	}
-	if scheme == "file" && !strings.HasPrefix(rest, "//") {
-		rest = "//" + rest
-	}
-	return scheme + ":" + rest
+	return "file://" + path
 }

@@ -185,7 +185,7 @@ func (t *state) stats(f *pb.File, d *dataFile) func(string) (filter.Stats, bool)
 	return func(column string) (filter.Stats, bool) {
 		for i, c := range f.Constants {
 			if c.Name == column {
-				return constantStats(c.Value, keys[i].typ, d.Rows)
+				return table.ConstantStats(c.Value, string(keys[i].typ), d.Rows)
 			}
 		}
 		if of := leaves[column]; of != nil {
