@@ -92,7 +92,7 @@ func (p *Pipeline) enter(t *pb.Ticket, program *pb.Program) *Stream {
 
 // look finds out what the file holds, and returns what it is to be read from.
 func (s *Stream) look(ctx context.Context) (store storage.Storage, err error) {
-	store = counting{s.cfg.Storage, s.stats}
+	store = countReads(s.cfg.Storage, s.stats)
 	err = s.stats.timed(&s.stats.storage, func() (err error) {
 		s.file, store, err = s.describe(ctx, store)
 		return err

@@ -110,6 +110,18 @@ type counting struct {
 	stats *stats
 }
 
+// countReads has reads of a Storage counted. To take what it keeps is none.
+func countReads(st storage.Storage, stats *stats) storage.Storage {
+	c := counting{st, stats}
+	if keeper, ok := st.(storage.Keeper); ok {
+		return struct {
+			counting
+			storage.Keeper
+		}{c, keeper}
+	}
+	return c
+}
+
 func (c counting) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
 	c.stats.requests.Add(1)
 	err := c.Storage.ReadAt(ctx, profile, f, buf, offset)
@@ -117,19 +129,4 @@ func (c counting) ReadAt(ctx context.Context, profile string, f *pb.File, buf []
 		c.stats.bytesRead.Add(int64(len(buf)))
 	}
 	return err
-}
-
-// Fill has what the storage keeps used, which is no read.
-func (c counting) Fill(
-	ctx context.Context, profile string, f *pb.File, ranges []storage.Range, into [][]byte,
-	read func(wanted []bool) error,
-) error {
-	if keeper, ok := c.Storage.(storage.Keeper); ok {
-		return keeper.Fill(ctx, profile, f, ranges, into, read)
-	}
-	all := make([]bool, len(ranges))
-	for i := range all {
-		all[i] = true
-	}
-	return read(all)
 }
