@@ -16,9 +16,9 @@ import (
 // shutdownTimeout is how long running requests may take to end after they were told to.
 const shutdownTimeout = 3 * time.Second
 
-// ServeHTTP serves a port until ctx ends, and then until running requests have ended, whose contexts tell them. Strangers
-// pass LimitStrangers. It encrypts if the server has a configuration for that, and closes the listener. Name begins its
-// errors.
+// ServeHTTP serves a port until ctx ends, and then until running requests have ended, whose contexts tell them.
+// Strangers pass LimitStrangers. It encrypts if the server has a configuration for that, and closes the listener. Name
+// begins its errors.
 func ServeHTTP(ctx context.Context, name string, server *http.Server, l net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
