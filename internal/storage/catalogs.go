@@ -58,16 +58,12 @@ func catalogsFromEnv(given map[string]rest.Config, environ []string) (map[string
 	return all, nil
 }
 
-// setCatalog sets a field of a catalogue, <NAME>_<FIELD>, if there is one of that name. Both may have "_" in them.
+// setCatalog sets a field of a catalogue, <NAME>_<FIELD>, if there is one of that name.
 func setCatalog(all map[string]rest.Config, name, value string) error {
-	for i, c := range name {
-		if c != '_' || i == 0 {
-			continue
-		}
-		cfg := all[ProfileName(name[:i])]
-		known, err := setField(&cfg, name[i+1:], value)
-		if known {
-			all[ProfileName(name[:i])] = cfg
+	for catalog, field := range (variable{name: name}).cuts() {
+		cfg := all[catalog]
+		if known, err := setField(&cfg, field, value); known {
+			all[catalog] = cfg
 			return err
 		}
 	}
